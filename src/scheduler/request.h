@@ -1,0 +1,115 @@
+// The engine's front door: what a client submits, what it gets back. Rules R1 to R13 of
+// docs/scheduler-and-engine.md.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "core/siphash.h"
+#include "sampling/params.h"
+
+namespace met::scheduler {
+
+using TokenId = std::int32_t;
+
+/// One sequence to generate. Token ids, masks and numbers only (rule E3).
+struct Request {
+  std::vector<TokenId> prompt;
+  sampling::SamplingParams sampling;
+  std::int64_t max_tokens = 16;   ///< clamped to max_seq_len - prompt (R13)
+  std::vector<TokenId> eos_ids;   ///< end with reason `eos`; empty with ignore_eos
+  std::vector<TokenId> stop_ids;  ///< end with reason `stop_token`
+  bool prompt_logprobs = false;   ///< P9: neither uses nor publishes hits
+  int prompt_logprobs_top = 0;
+  int priority = 0;                        ///< lower runs first (S22)
+  std::uint64_t tenant = 0;                ///< from authentication; part of the cache salt (B3)
+  std::string cache_salt;                  ///< adds to, never replaces, the tenant's salt
+  std::optional<std::int64_t> timeout_us;  ///< from acceptance (R7)
+  int n = 1;                               ///< sequences forked from one prompt (B6); events carry `choice`
+};
+
+enum class FinishReason { kEos, kStopToken, kStopText, kLength, kContext, kTimeout, kGuard };
+std::string_view name(FinishReason reason);
+
+struct TokenLogprob {
+  TokenId id = 0;
+  float logprob = 0;
+};
+/// Log-probabilities of one position, after temperature-free softmax of the raw logits.
+struct PositionLogprobs {
+  float chosen = 0;
+  std::vector<TokenLogprob> top;  ///< best first
+};
+
+/// What the engine tells about one sequence. Exactly one terminal event, the last (R2).
+struct Event {
+  enum class Kind { kAccepted, kProgress, kPromptLogprobs, kTokens, kFinished, kCancelled, kFailed };
+  Kind kind = Kind::kAccepted;
+  int choice = 0;
+  std::vector<TokenId> ids;  ///< kTokens: in position order, each once (R3)
+  std::vector<PositionLogprobs>
+      logprobs;  ///< kTokens: one an id when asked; kPromptLogprobs: positions 1 … prompt-1
+  std::int64_t prompt_computed = 0;  ///< kProgress
+  std::int64_t cached = 0;           ///< kProgress and kFinished: tokens of the first admission's hit (R12)
+  FinishReason reason = FinishReason::kEos;  ///< kFinished
+  std::int64_t completion_tokens = 0;        ///< kFinished: ids emitted
+  Error error;                               ///< kFailed
+  bool terminal() const { return kind >= Kind::kFinished; }
+};
+
+/// A running request's handle; destroying it cancels (R6). Used from one thread at a time; the engine writes
+/// from its own.
+class Generation {
+ public:
+  virtual ~Generation() = default;
+  /// The next event if there is one. Never blocks. A request of n choices ends after n terminal events.
+  virtual std::optional<Event> poll() = 0;
+  /// Blocks for the next event; used by the shell, not by the server.
+  virtual Event wait() = 0;
+  /// Called from the engine's thread whenever an event was added to an empty channel; must return at once and
+  /// not call back into the engine. Setting it calls it when events are already there.
+  virtual void on_ready(std::function<void()> wake) = 0;
+  /// Ends the sequence as if it had ended after `ids` emitted ids; later ids are dropped (E3, R9).
+  virtual void stop_at(int choice, std::int64_t ids, FinishReason reason) = 0;
+  virtual void cancel() = 0;
+};
+
+/// Numbers that a scrape reads without touching the engine (rules E2, O2).
+struct Snapshot {
+  std::int64_t running = 0;
+  std::int64_t waiting = 0;
+  std::int64_t blocks_total = 0;
+  std::int64_t blocks_free = 0;
+  std::int64_t blocks_evictable = 0;
+  std::int64_t blocks_referenced = 0;
+  std::int64_t preemptions = 0;
+  std::int64_t steps = 0;
+  std::int64_t prefix_queries = 0;  ///< tokens
+  std::int64_t prefix_hits = 0;     ///< tokens
+  std::int64_t overshoot_tokens = 0;
+  std::int64_t last_progress_us = 0;  ///< monotonic time of the last settled step
+  std::int64_t now_us = 0;
+  bool faulted = false;
+  bool draining = false;
+};
+
+/// What a front end may call from any thread.
+class Client {
+ public:
+  virtual ~Client() = default;
+  /// Accepts or refuses at once (R1): kInvalidArgument names the field, kUnavailable when full or draining.
+  virtual Result<std::unique_ptr<Generation>> submit(Request request) = 0;
+  virtual std::shared_ptr<const Snapshot> snapshot() const = 0;
+  virtual std::int64_t max_seq_len() const = 0;
+  /// Stops accepting, lets live requests run until the deadline, then cancels them (F7). Returns when all
+  /// have ended.
+  virtual void drain(std::int64_t timeout_us) = 0;
+};
+
+}  // namespace met::scheduler
