@@ -1,0 +1,184 @@
+// What a step is planned from and what a plan says: pure values, no pointers into the engine (rules S1, S2).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+
+namespace met::scheduler {
+
+/// Index of a sequence in the engine's table. Free to be used again once the sequence has ended and no step
+/// in flight holds a row of it.
+using SeqIndex = std::int32_t;
+/// A block of the KV pool; 0 is the null block (B1).
+using BlockId = std::int32_t;
+
+/// Numbers fixed at start that a plan depends on.
+struct PlanConfig {
+  int depth = 1;                            ///< steps in flight: 1 is sync, 2 is async (E6)
+  int block_tokens = 16;                    ///< positions of a block
+  int blocks_total = 0;                     ///< the pool with its null block
+  int max_batch_size = 16;                  ///< live sequences, one device row each (E12)
+  std::int64_t max_seq_len = 0;             ///< prompt and output of one sequence
+  std::int64_t max_prefill_tokens = 256;    ///< of a step without decode rows; 0: max_seq_len (S5)
+  std::int64_t mixed_prefill_tokens = 128;  ///< of a step with decode rows (S5)
+  std::int64_t kv_admit_watermark = 512;    ///< output tokens that an admission reserves at most (S7)
+  int chunk_grid_tokens = 16;               ///< chunks and hits end on its multiples (P1, D5)
+  int prompt_logprobs_tokens = 64;          ///< prompt positions of a step that want logits (P9)
+  int resume_immunity_tokens = 64;          ///< S15
+  std::int64_t step_max_us =
+      0;  ///< longest step that a prefill may make, by the cost model; 0: no bound (S5)
+
+  std::int64_t prefill_tokens_max() const {
+    return max_prefill_tokens > 0 ? max_prefill_tokens : max_seq_len;
+  }
+  /// Rows of the arena: what the tokens of one step never exceed (S5).
+  std::int64_t batch_tokens_max() const { return prefill_tokens_max() + max_batch_size; }
+  std::int64_t blocks_of(std::int64_t tokens) const { return (tokens + block_tokens - 1) / block_tokens; }
+};
+
+/// kInvalidArgument with the flag's name when a number is out of range or the pool cannot hold one sequence
+/// of max_seq_len (M5).
+Result<> validate(const PlanConfig& config);
+
+enum class SeqState : std::uint8_t { kQueued, kPrefilling, kDecoding, kParked, kEnding };
+
+/// A sequence with a device row, in admission order. Lengths are those of section 1 of the contract.
+struct LiveView {
+  SeqIndex seq = 0;
+  SeqState state = SeqState::kPrefilling;
+  bool paused = false;           ///< its event channel is full (R11)
+  bool host_dependent = false;   ///< its next row needs its last token on the host (E8)
+  bool prompt_logprobs = false;  ///< P9
+  bool samples = true;           ///< false: max_tokens 0, only the prompt is computed (R13)
+  SeqIndex fork_from = -1;       ///< takes the first `fork_len` positions of this live sequence (B6), or -1
+  std::int64_t fork_len = 0;
+  std::int64_t prompt_len = 0;
+  std::int64_t len = 0;  ///< prompt, settled and pending outputs
+  std::int64_t planned_len = 0;
+  std::int64_t pending = 0;
+  std::int64_t outputs_max = 0;    ///< max_tokens after the clamp of R13
+  std::int64_t recomputed_to = 0;  ///< positions below were computed before a preemption (S21)
+  std::int64_t since_resume = -1;  ///< tokens advanced since its last resume, -1: never parked (S15)
+  std::span<const BlockId> blocks;
+};
+
+/// A parked or queued sequence, with what the prefix index holds of it now.
+struct WaitView {
+  SeqIndex seq = 0;
+  int rows = 1;            ///< device rows that its admission takes: n of the request (B6)
+  bool in_flight = false;  ///< parked: a step in flight still holds a row of it (S18)
+  bool prompt_logprobs = false;
+  bool samples = true;
+  std::int64_t prompt_len = 0;
+  std::int64_t len = 0;           ///< known ids
+  std::int64_t outputs_left = 0;  ///< of outputs_max
+  std::int64_t recomputed_to = 0;
+  std::int64_t hit_tokens = 0;  ///< whole blocks, on the grid, never the whole of `len` (P2)
+  std::int64_t hit_referenced =
+      0;  ///< blocks of the hit that a live sequence holds; the others are evictable
+};
+
+/// Measured costs; a value of 0 is unknown.
+struct CostModel {
+  std::int64_t decode_step_us = 0;    ///< a pure decode step of about the present width
+  std::int64_t prefill_token_ns = 0;  ///< what one more prefill token adds to a step
+};
+
+/// The state that one plan is made from. Spans stay valid for the call.
+struct View {
+  std::span<const LiveView> live;    ///< in admission order
+  std::span<const WaitView> parked;  ///< oldest admission first
+  std::span<const WaitView>
+      queued;  ///< the first of the queue; at least as many as there are free device rows, and one
+  std::span<const std::int32_t> block_refs;
+  std::int64_t queued_total = 0;
+  std::int64_t blocks_free = 0;
+  std::int64_t blocks_evictable = 0;
+  int rows_free = 0;  ///< device rows without a sequence
+  int steps_in_flight = 0;
+  CostModel cost;
+};
+
+enum class RowKind : std::uint8_t { kDecode, kPrefill };
+
+/// Positions [begin, end) of one sequence in this step (S3).
+struct Row {
+  SeqIndex seq = 0;
+  RowKind kind = RowKind::kDecode;
+  bool samples = false;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+enum class PreemptMode : std::uint8_t { kRecompute };
+struct Preempt {
+  SeqIndex seq = 0;
+  PreemptMode mode = PreemptMode::kRecompute;
+};
+/// A queued or parked sequence becomes live and starts behind its hit.
+struct Admit {
+  SeqIndex seq = 0;
+  std::int64_t hit_tokens = 0;
+};
+/// `seq` takes the first `tokens` positions of `from`: whole blocks by reference, a copy of the last partial
+/// one.
+struct Fork {
+  SeqIndex seq = 0;
+  SeqIndex from = 0;
+  std::int64_t tokens = 0;
+};
+
+/// Why a sequence did not advance in a step.
+enum class WaitReason : std::uint8_t {
+  kCapacity,
+  kRows,
+  kBudget,
+  kProducer,
+  kConsumer,
+  kResume,
+  kHost,
+  kInFlight,
+  kLimit
+};
+inline constexpr int kWaitReasons = 9;
+std::string_view name(WaitReason reason);
+struct Wait {
+  SeqIndex seq = 0;
+  WaitReason reason = WaitReason::kCapacity;
+};
+
+/// Tokens of a step by class (S21).
+struct TokenCounts {
+  std::int64_t decode = 0;
+  std::int64_t prefill = 0;
+  std::int64_t recomputed = 0;
+  std::int64_t padded = 0;
+};
+
+/// One step, decided. Carried out in the order of its fields; nothing in it can fail (S2).
+struct StepPlan {
+  std::vector<Preempt> preempt;
+  std::vector<Admit> resume;
+  std::vector<Admit> admit;
+  std::vector<Fork> forks;
+  std::vector<Row> rows;   ///< decode rows first (S4)
+  std::int64_t evict = 0;  ///< blocks taken from the front of the LRU list, after hits are pinned (B7, B8)
+  int decode_rows = 0;
+  int bucket = 0;  ///< decode rows padded (G1); 0 without a decode row
+  TokenCounts tokens;
+  std::vector<Wait> waits;        ///< live and parked sequences and queue heads that did not advance
+  std::int64_t waits_behind = 0;  ///< queued sequences behind the last of `waits`
+  std::int64_t wake_us = -1;      ///< plan again then, -1: when something happens
+
+  bool empty() const { return rows.empty() && forks.empty(); }
+  void clear();
+};
+
+/// Decode rows padded to a bucket: 1, 2, 4, 8, then steps of 8 to 64, then of 16 to max_batch_size (G1).
+int bucket_of(int decode_rows, int max_batch_size);
+
+}  // namespace met::scheduler
