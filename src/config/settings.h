@@ -1,0 +1,133 @@
+// Every setting of `met` is one row of one table: name, type, range, default, help, and after reading the
+// place it came from. Command line beats file beats environment beats the hardware's defaults.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/error.h"
+#include "core/json.h"
+
+namespace met::config {
+
+enum class Origin : std::uint8_t { kDefault, kHardware, kEnvironment, kFile, kFlag };
+std::string_view name(Origin origin);
+
+/// The values, read once at start. A member without a value (std::nullopt) is `auto`: the part that uses it
+/// decides and says what it took. Members stand in the table's order.
+struct Settings {
+  // model
+  std::string model;  ///< the positional argument: path, .gguf file or Hugging Face id
+  std::string model_from_path;
+  std::string model_name;
+  std::string cache_dir;
+  std::string kernel_target;
+  std::string chat_template;
+  std::string default_chat_template_kwargs;
+  bool disable_template_overrides = false;
+  // device and memory
+  std::string device = "auto";
+  std::int64_t gpu_ordinal = 0;
+  std::optional<std::int64_t> threads;
+  std::string cpu_isa = "auto";
+  std::string cpu_activations = "auto";
+  double gpu_memory_utilization = 0.90;
+  std::optional<double> kv_cache_gb;
+  std::string kv_cache_dtype = "auto";
+  std::int64_t block_size = 16;
+  // engine
+  std::optional<std::int64_t> max_seq_len;
+  std::int64_t max_num_seqs = 128;
+  std::optional<std::int64_t> max_batch_size;
+  std::optional<std::int64_t> max_prefill_tokens;
+  std::optional<std::int64_t> mixed_prefill_tokens;
+  std::string scheduler = "fifo";
+  std::string scheduler_config = "auto";
+  std::int64_t tbt_deadline_ms = 100;
+  std::int64_t kv_admit_watermark = 512;
+  std::string prefill_varlen_batch = "on";
+  std::string prefill_codispatch = "off";
+  bool no_prefix_caching = false;
+  bool batch_invariant = false;
+  bool no_graphs = false;
+  double step_timeout_s = 60;
+  double request_timeout = 300;
+  // server
+  std::string bind = "127.0.0.1";
+  std::int64_t port = 8888;
+  bool require_auth = false;
+  std::vector<std::string> auth_token;
+  std::string auth_tokens_file;
+  std::vector<std::string> cors_origin;
+  std::int64_t io_threads = 1;
+  std::int64_t text_threads = 2;
+  std::int64_t max_connections = 4096;
+  std::int64_t max_body_bytes = 32 << 20;
+  double header_timeout_s = 30;
+  double idle_timeout_s = 75;
+  double sse_keepalive_s = 15;
+  double shutdown_timeout = 15;
+  // process
+  std::string config_file;
+  std::string log_level = "info";
+  bool check_kernels = false;
+  bool allow_unresolved_kernels = false;
+  bool dry_run = false;
+  bool print_config = false;
+
+  /// Where each value came from, by row of the table. Filled by `read_settings`.
+  std::vector<Origin> origin;
+};
+
+/// One row.
+struct Setting {
+  using Slot = std::variant<bool Settings::*, std::int64_t Settings::*, double Settings::*,
+                            std::string Settings::*, std::optional<std::int64_t> Settings::*,
+                            std::optional<double> Settings::*, std::vector<std::string> Settings::*>;
+  std::string_view name;  ///< without dashes: "max-seq-len"; the TOML key is the same
+  Slot slot;
+  std::string_view help;
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  std::string_view choices;      ///< "a|b|c", or empty
+  std::string_view alias;        ///< a second spelling, or empty
+  std::string_view environment;  ///< the METRALE_* variable that is its fallback, or empty
+  bool secret = false;           ///< never printed
+};
+
+/// The table, in the order in which help and documents show it. The model is not in it: it is the positional
+/// argument.
+std::span<const Setting> settings_table();
+
+/// What a reader of variables gives: the value of a METRALE_* name, or nothing. Only
+/// src/config/environment.cpp reads the process's environment.
+using EnvironmentReader = std::function<std::optional<std::string>(std::string_view)>;
+
+/// Reads flags (`--name value`, `--name=value`, presence alone for switches, one MODEL), then the file of
+/// `--config`, then the environment for what is still unset. Returns every violation, not only the first.
+std::expected<Settings, std::vector<Error>> read_settings(std::span<const std::string> arguments,
+                                                          const EnvironmentReader& environment);
+
+/// Sets one value from text as if from `origin`; for hardware defaults and tests. A value that came from a
+/// stronger origin stays.
+Result<void> set_setting(Settings& settings, std::string_view setting_name, std::string_view value,
+                         Origin origin);
+
+/// [{"name", "value", "default", "origin", "type"}, …]; secrets show how many values there are, never which.
+json::Value describe_settings(const Settings& settings);
+
+/// `--help` of a command: usage line, then one line a setting.
+std::string settings_help(std::string_view usage);
+
+/// docs/flags.md.
+std::string settings_markdown();
+
+}  // namespace met::config
