@@ -1,0 +1,207 @@
+#include "engine/model_runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace met::engine {
+
+namespace {
+
+constexpr std::size_t kHalf = 2;  // bytes of a cached value (f16)
+
+std::size_t cache_block_bytes(int kv_heads, int head_dim) { return ops::kv_elements(1, kv_heads, head_dim) * kHalf; }
+
+layers::StepLimits layer_limits(const ModelRunner::Options& options) {
+  return {.tokens = options.limits.tokens,
+          .rows = options.limits.rows,
+          .logits = options.limits.logits,
+          .positions = options.positions};
+}
+
+// One step buffer: which member it is and how many bytes it takes.
+struct BufferSize {
+  gpu::DevicePtr layers::StepBuffers::* member;
+  std::size_t bytes;
+};
+
+std::vector<BufferSize> buffer_sizes(const arch::Model& model, const ModelRunner::Options& options) {
+  using B = layers::StepBuffers;
+  const config::ModelConfig& c = model.config();
+  const auto tokens = static_cast<std::size_t>(options.limits.tokens);
+  const auto floats = [&](std::int64_t width) { return tokens * static_cast<std::size_t>(width) * sizeof(float); };
+  const std::int64_t q = std::int64_t{c.heads} * c.head_dim;
+  const std::int64_t kv = std::int64_t{c.kv_heads} * c.head_dim;
+  return {{&B::ids, tokens * sizeof(std::int32_t)},
+          {&B::rows, static_cast<std::size_t>(options.limits.rows) * sizeof(StepRow)},
+          {&B::block_table, static_cast<std::size_t>(options.limits.table) * sizeof(std::int32_t)},
+          {&B::logit_rows, static_cast<std::size_t>(options.limits.logits) * sizeof(std::int32_t)},
+          {&B::counts, sizeof(StepCounts)},
+          {&B::hidden, floats(c.hidden)},
+          {&B::qkv, floats(q + 2 * kv)},
+          {&B::attention, floats(q)},
+          {&B::gate_up, floats(2 * std::int64_t{c.ffn})},
+          {&B::ffn, floats(c.ffn)},
+          {&B::branch, floats(c.hidden)},
+          {&B::logits, static_cast<std::size_t>(options.limits.logits) * static_cast<std::size_t>(c.vocabulary) * sizeof(float)},
+          {&B::workspace, std::max<std::size_t>(model.workspace_bytes(layer_limits(options)), 64)}};
+}
+
+}  // namespace
+
+std::size_t ModelRunner::arena_bytes(const arch::Model& model, const Options& options) {
+  std::size_t bytes = 0;
+  for (const BufferSize& b : buffer_sizes(model, options)) bytes += b.bytes;
+  return bytes;
+}
+
+std::size_t ModelRunner::block_bytes(const config::ModelConfig& config) {
+  return 2 * static_cast<std::size_t>(config.layers) * cache_block_bytes(config.kv_heads, config.head_dim);
+}
+
+Result<std::unique_ptr<ModelRunner>> ModelRunner::make(gpu::GpuBackend& device, std::unique_ptr<arch::Model> model,
+                                                       const Options& options) {
+  std::unique_ptr<ModelRunner> runner(new ModelRunner(device, std::move(model), options));
+  MET_TRY(runner->allocate_buffers());
+  MET_TRY(runner->allocate_cache());
+  if (options.graphs) MET_TRY(runner->capture());
+  runner->samplers_.resize(static_cast<std::size_t>(options.limits.rows));
+  runner->raw_row_.resize(static_cast<std::size_t>(runner->config().vocabulary));
+  return runner;
+}
+
+ModelRunner::~ModelRunner() {
+  if (graph_) device_.destroy(*graph_);
+}
+
+Result<> ModelRunner::allocate_buffers() {
+  for (const BufferSize& b : buffer_sizes(*model_, options_)) {
+    MET_ASSIGN(gpu::DeviceMemory memory, gpu::DeviceMemory::allocate(device_, b.bytes, "step buffers"));
+    buffers_.*b.member = memory.data();
+    memory_.push_back(std::move(memory));
+  }
+  if (!device_.info().unified_memory)
+    host_logits_.resize(static_cast<std::size_t>(options_.limits.logits) * static_cast<std::size_t>(config().vocabulary));
+  return {};
+}
+
+Result<> ModelRunner::allocate_cache() {
+  for (std::size_t i = 0; i < model_->attention_layers(); ++i) {
+    const layers::AttentionSpec& spec = model_->attention_spec(i);
+    const std::size_t block = cache_block_bytes(spec.kv_heads, spec.head_dim);
+    layers::KvLayer layer;
+    for (gpu::DevicePtr* part : {&layer.k, &layer.v}) {
+      MET_ASSIGN(gpu::DeviceMemory memory,
+                 gpu::DeviceMemory::allocate(device_, block * static_cast<std::size_t>(options_.blocks), "kv pool"));
+      *part = memory.data();
+      memory_.push_back(std::move(memory));
+    }
+    model_->bind(i, layer);
+    cache_.push_back(layer);
+    cache_block_bytes_.push_back(block);
+  }
+  return {};
+}
+
+Result<> ModelRunner::capture() {
+  MET_TRY(device_.begin_capture(stream_));
+  if (auto recorded = model_->forward(buffers_, stream_); !recorded) {
+    device_.abort_capture(stream_);
+    return recorded;
+  }
+  MET_ASSIGN(graph_, device_.end_capture(stream_));
+  return {};
+}
+
+Result<> ModelRunner::update_rows(const scheduler::StepBatch& batch) {
+  for (const std::int32_t row : batch.removed) samplers_[static_cast<std::size_t>(row)].reset();
+  for (const scheduler::RowAdded& added : batch.added) {
+    std::vector<std::int32_t> end_ids(added.eos_ids.begin(), added.eos_ids.end());
+    end_ids.insert(end_ids.end(), added.stop_ids.begin(), added.stop_ids.end());
+    sampling::Sampler& sampler = samplers_[static_cast<std::size_t>(added.device_row)].emplace(
+        *added.sampling, config().vocabulary, end_ids, added.prompt);
+    for (const std::int32_t id : added.output) sampler.accept(id);
+  }
+  return {};
+}
+
+Result<> ModelRunner::copy_blocks(const scheduler::StepBatch& batch) {
+  for (const scheduler::BlockCopy& copy : batch.copies) {
+    for (std::size_t i = 0; i < cache_.size(); ++i) {
+      const std::size_t bytes = cache_block_bytes_[i];
+      const std::size_t from = bytes * static_cast<std::size_t>(copy.from);
+      const std::size_t to = bytes * static_cast<std::size_t>(copy.to);
+      MET_TRY(device_.copy_async(cache_[i].k + to, cache_[i].k + from, bytes, stream_));
+      MET_TRY(device_.copy_async(cache_[i].v + to, cache_[i].v + from, bytes, stream_));
+    }
+  }
+  return {};
+}
+
+Result<> ModelRunner::upload(const scheduler::StepBatch& batch) {
+  const auto put = [&](gpu::DevicePtr to, const auto& values) -> Result<> {
+    const std::size_t bytes = values.size() * sizeof(values[0]);
+    return bytes == 0 ? Result<>{} : device_.copy_to_device_async(to, values.data(), bytes, stream_);
+  };
+  const StepCounts counts{.tokens = static_cast<std::int32_t>(batch.tokens.size()),
+                          .rows = static_cast<std::int32_t>(batch.rows.size()),
+                          .logits = static_cast<std::int32_t>(batch.logits.size()),
+                          .reserved = 0};
+  MET_TRY(put(buffers_.ids, batch.tokens));
+  MET_TRY(put(buffers_.rows, batch.rows));
+  MET_TRY(put(buffers_.block_table, batch.block_table));
+  MET_TRY(put(buffers_.logit_rows, batch.logits));
+  return device_.copy_to_device(buffers_.counts, &counts, sizeof counts);
+}
+
+Result<> ModelRunner::enqueue(const scheduler::StepPlan&, const scheduler::StepBatch& batch) {
+  MET_TRY(update_rows(batch));
+  MET_TRY(copy_blocks(batch));
+  if (batch.rows.empty()) return {};
+  MET_TRY(upload(batch));
+  if (graph_) return device_.launch(*graph_, stream_);
+  return model_->forward(buffers_, stream_);
+}
+
+std::span<float> ModelRunner::logits_row(std::int32_t row) {
+  const auto vocabulary = static_cast<std::size_t>(config().vocabulary);
+  float* base = host_logits_.empty() ? reinterpret_cast<float*>(buffers_.logits.value) : host_logits_.data();
+  const std::span<float> logits(base + static_cast<std::size_t>(row) * vocabulary, vocabulary);
+  if (const auto scale = static_cast<float>(config().logit_scale); scale != 1.0F)
+    for (float& v : logits) v *= scale;
+  if (const auto cap = static_cast<float>(config().logit_softcap); cap != 0.0F)
+    for (float& v : logits) v = cap * std::tanh(v / cap);
+  return logits;
+}
+
+Result<> ModelRunner::settle(const scheduler::StepBatch& batch, scheduler::StepResults& results) {
+  MET_TRY(device_.synchronize(stream_));
+  if (!host_logits_.empty() && !batch.logits.empty())
+    MET_TRY(device_.copy_to_host(host_logits_.data(), buffers_.logits,
+                                 batch.logits.size() * static_cast<std::size_t>(config().vocabulary) * sizeof(float)));
+
+  for (std::size_t i = 0; i < batch.prompt_logprobs.size(); ++i) {
+    const scheduler::PromptLogprobWork& work = batch.prompt_logprobs[i];
+    results.prompt_logprobs[i] = log_probabilities(logits_row(work.logits), work.id, work.top);
+  }
+  for (std::size_t i = 0; i < batch.samples.size(); ++i) {
+    const scheduler::SampleWork& work = batch.samples[i];
+    results.samples[i] = sample(work, logits_row(work.logits));
+  }
+  return {};
+}
+
+scheduler::SampleResult ModelRunner::sample(const scheduler::SampleWork& work, std::span<float> logits) {
+  scheduler::SampleResult result;
+  if (work.logprobs >= 0) std::ranges::copy(logits, raw_row_.begin());
+  const sampling::Sampled sampled = samplers_[static_cast<std::size_t>(work.device_row)]->sample(logits, work.position);
+  result.id = sampled.id;
+  if (sampled.non_finite) result.flags |= scheduler::kFlagNonFinite;
+  if (sampled.empty) result.flags |= scheduler::kFlagEmptyMask;
+  if (result.flags != 0) return result;
+  samplers_[static_cast<std::size_t>(work.device_row)]->accept(result.id);
+  if (work.logprobs >= 0) result.logprobs = log_probabilities(raw_row_, result.id, work.logprobs);
+  return result;
+}
+
+}  // namespace met::engine

@@ -1,0 +1,65 @@
+// Carries out the scheduler's steps on a model: uploads a step, runs it, samples. Implements scheduler::Device.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "arch/model.h"
+#include "gpu/device_memory.h"
+#include "sampling/sampler.h"
+#include "scheduler/device.h"
+
+namespace met::engine {
+
+/// Owns the step buffers, the paged cache and one sampler a device row. Called from the executor's thread only.
+class ModelRunner final : public scheduler::Device {
+ public:
+  struct Options {
+    scheduler::StepLimits limits;
+    std::int64_t positions = 0;  ///< longest sequence
+    std::int64_t blocks = 0;     ///< of the pool, the null block among them
+    bool graphs = true;          ///< replay a captured step; false: enqueue kernel by kernel
+  };
+
+  /// Bytes of buffers and workspace for `model` within `limits`: what make() allocates beside the pool.
+  static std::size_t arena_bytes(const arch::Model& model, const Options& options);
+  /// Bytes of one block over all layers, K and V.
+  static std::size_t block_bytes(const config::ModelConfig& config);
+
+  static Result<std::unique_ptr<ModelRunner>> make(gpu::GpuBackend& device, std::unique_ptr<arch::Model> model,
+                                                   const Options& options);
+  ~ModelRunner() override;
+
+  Result<> enqueue(const scheduler::StepPlan& plan, const scheduler::StepBatch& batch) override;
+  Result<> settle(const scheduler::StepBatch& batch, scheduler::StepResults& results) override;
+
+  const config::ModelConfig& config() const { return model_->config(); }
+
+ private:
+  ModelRunner(gpu::GpuBackend& device, std::unique_ptr<arch::Model> model, const Options& options)
+      : device_(device), model_(std::move(model)), options_(options), stream_(device.default_stream()) {}
+  Result<> allocate_buffers();
+  Result<> allocate_cache();
+  Result<> capture();
+  Result<> update_rows(const scheduler::StepBatch& batch);
+  Result<> copy_blocks(const scheduler::StepBatch& batch);
+  Result<> upload(const scheduler::StepBatch& batch);
+  /// Logits of one wanted row, after the model's own scale and soft cap; writable scratch of the host.
+  std::span<float> logits_row(std::int32_t row);
+
+  gpu::GpuBackend& device_;
+  std::unique_ptr<arch::Model> model_;
+  Options options_;
+  gpu::Stream stream_;
+  std::vector<gpu::DeviceMemory> memory_;
+  layers::StepBuffers buffers_;
+  std::vector<layers::KvLayer> cache_;
+  std::vector<std::size_t> cache_block_bytes_;  ///< of K, and of V, by layer
+  std::optional<gpu::Graph> graph_;
+  std::vector<std::optional<sampling::Sampler>> samplers_;  ///< by device row
+  std::vector<float> host_logits_;                          ///< where the device's memory is not the host's
+  std::vector<float> raw_row_;                              ///< a row kept for log-probabilities while sampling changes it
+};
+
+}  // namespace met::engine

@@ -1,0 +1,44 @@
+// Where a step's tensors lie in device memory. Sized once at load; the addresses never change (rule G4).
+#pragma once
+
+#include "gpu/launch.h"
+
+namespace met::layers {
+
+struct StepBuffers {
+  // Written by the host before a step.
+  gpu::DevicePtr ids;          ///< [tokens] I32
+  gpu::DevicePtr rows;         ///< [rows] StepRow
+  gpu::DevicePtr block_table;  ///< blocks of all rows, one after another, I32
+  gpu::DevicePtr logit_rows;   ///< [logits] I32: tokens whose logits are wanted
+  gpu::DevicePtr counts;       ///< StepCounts
+
+  // Made and read by the step.
+  gpu::DevicePtr hidden;       ///< [tokens, hidden]: the residual stream
+  gpu::DevicePtr qkv;          ///< [tokens, (heads + 2 * kv_heads) * head_dim]
+  gpu::DevicePtr attention;    ///< [tokens, heads * head_dim]
+  gpu::DevicePtr gate_up;      ///< [tokens, 2 * ffn], where gate and up could not be one projection
+  gpu::DevicePtr ffn;          ///< [tokens, ffn]
+  gpu::DevicePtr branch;       ///< [tokens, hidden]: a sublayer's output before its post-norm
+  gpu::DevicePtr logits;       ///< [logits, vocabulary] F32
+  gpu::DevicePtr workspace;    ///< scratch of the running kernel
+
+  gpu::DevicePtr tokens() const { return counts; }               ///< address of StepCounts::tokens
+  gpu::DevicePtr logit_count() const { return counts + 8; }      ///< address of StepCounts::logits
+};
+
+/// The largest step that the buffers hold.
+struct StepLimits {
+  std::int64_t tokens = 0;
+  std::int64_t rows = 0;
+  std::int64_t logits = 0;
+  std::int64_t positions = 0;  ///< longest sequence
+};
+
+/// One layer's part of the paged cache.
+struct KvLayer {
+  gpu::DevicePtr k;
+  gpu::DevicePtr v;
+};
+
+}  // namespace met::layers

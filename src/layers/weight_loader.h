@@ -1,0 +1,79 @@
+// From a checkpoint's tensors to matrices and vectors on the device.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "config/model_config.h"
+#include "layers/projection.h"
+#include "weights/checkpoint.h"
+
+namespace met::layers {
+
+/// One weight matrix by name: [n, k], and "<name without .weight>.bias" [n] where `bias`.
+struct MatrixName {
+  std::string name;  ///< without ".weight"
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  bool bias = false;
+};
+
+/// Packs and uploads weights. A recipe is run twice over one checkpoint: first to check every name, shape and type and
+/// to add up the bytes that loading will take (rule M1), then to load. While checking, results are empty.
+class WeightLoader {
+ public:
+  struct Options {
+    ops::ActivationMode activations = ops::ActivationMode::kInt8;
+    int threads = 1;
+    std::function<void(std::size_t done, std::size_t total)> progress;  ///< packed bytes; may be empty
+  };
+
+  WeightLoader(gpu::GpuBackend& device, const weights::Checkpoint& checkpoint, Options options)
+      : device_(device), checkpoint_(checkpoint), options_(std::move(options)) {}
+
+  bool checking() const { return checking_; }
+  /// Ends the check: kInvalidArgument that lists every missing or misshapen tensor, else loading begins.
+  Result<> begin_loading();
+  std::size_t packed_bytes() const { return total_; }
+  /// Tensors that no recipe asked for.
+  std::vector<std::string> unused() const;
+  bool has(const std::string& tensor) const { return checkpoint_.find(tensor) != nullptr; }
+  gpu::GpuBackend& device() { return device_; }
+
+  /// One projection over the matrices, side by side along n. `norm` names a vector [k] or is empty.
+  Result<Projection> projection(const std::vector<MatrixName>& matrices, const std::string& norm, ops::LinearShape shape);
+  /// Gate and up, [width, k] each: one gated matrix where both have one type, else [gate | up].
+  Result<Projection> gate_up(const MatrixName& gate, const MatrixName& up, const std::string& norm, ops::LinearShape shape,
+                             Epilogue activation);
+  /// A vector as F32; `name` with its suffix.
+  Result<gpu::DeviceMemory> vector(const std::string& name, std::int64_t size);
+  /// F32 values of the host's own.
+  Result<gpu::DeviceMemory> upload(std::span<const float> values, std::string_view site);
+
+  /// An embedding table [vocabulary, dim] packed as a matrix.
+  struct Table {
+    ops::LinearPack pack;
+    gpu::DeviceMemory data;
+  };
+  Result<Table> table(const MatrixName& matrix);
+
+ private:
+  const weights::TensorView* require(const std::string& name, const std::vector<std::int64_t>& shape);
+  Result<Projection::Part> load_part(const std::vector<MatrixName>& matrices, bool gated, ops::LinearShape shape,
+                                     std::int64_t column);
+  Result<gpu::DeviceMemory> load_bias(const std::vector<MatrixName>& matrices);
+  Result<gpu::DeviceMemory> pack(const ops::LinearPack& plan, const std::vector<const weights::TensorView*>& parts);
+  void advance(std::size_t bytes);
+
+  gpu::GpuBackend& device_;
+  const weights::Checkpoint& checkpoint_;
+  Options options_;
+  bool checking_ = true;
+  std::vector<std::string> problems_;
+  std::vector<std::string> used_;
+  std::size_t total_ = 0;
+  std::size_t done_ = 0;
+};
+
+}  // namespace met::layers

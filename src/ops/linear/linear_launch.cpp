@@ -1,0 +1,25 @@
+#include "ops/linear/linear.h"
+
+namespace met::ops {
+
+Result<LinearPlan> plan_linear(gpu::GpuBackend& device, const LinearPack& pack, const LinearShape& shape) {
+  LinearPlan plan{.device = &device, .pack = pack, .shape = shape};
+  MET_ASSIGN(plan.kernel, device.kernel(pack.module, pack.entry));
+  return plan;
+}
+
+Result<> linear(const LinearPlan& plan, const LinearTensors& t, gpu::Stream stream) {
+  gpu::KernelLaunch launch(plan.kernel);
+  launch.buffer(t.x).buffer(t.weights).buffer(t.bias).buffer(t.norm_weight).buffer(t.residual).buffer(t.y);
+  launch.buffer(t.gather).buffer(t.rows).buffer(t.workspace);
+  launch.scalar(plan.pack.k).scalar(plan.pack.n).scalar(plan.shape.ldx).scalar(plan.shape.ldy);
+  launch.scalar(plan.shape.norm_eps).scalar(plan.shape.norm_offset).scalar(plan.shape.epilogue);
+  static_assert(sizeof(LinearArgs) == 120);
+  return plan.device->launch(launch, stream);
+}
+
+std::size_t linear_workspace_bytes(const LinearPlan& plan, std::int64_t rows) {
+  return plan.pack.workspace_row_bytes * static_cast<std::size_t>(rows);
+}
+
+}  // namespace met::ops
