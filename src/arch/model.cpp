@@ -1,7 +1,5 @@
 #include "arch/model.h"
 
-#include <algorithm>
-
 namespace met::arch {
 
 Model::Model(config::ModelConfig config, Embedding embedding,
@@ -16,14 +14,12 @@ Model::Model(config::ModelConfig config, Embedding embedding,
 Result<> Model::forward(const layers::StepBuffers& b, gpu::Stream stream) const {
   MET_TRY(ops::embedding(embedding_.plan, b.ids, embedding_.table, b.tokens(), b.hidden, stream));
   for (const auto& layer : stack_) MET_TRY(layer->forward(b, stream));
-  return head_.projection.run(
-      {.x = b.hidden, .gather = b.logit_rows, .y = b.logits, .rows = b.logit_count(), .workspace = b.workspace}, stream);
-}
-
-std::size_t Model::workspace_bytes(const layers::StepLimits& limits) const {
-  std::size_t bytes = head_.projection.workspace_bytes(limits.logits);
-  for (const auto& layer : stack_) bytes = std::max(bytes, layer->workspace_bytes(limits));
-  return bytes;
+  return head_.projection.run({.x = b.hidden,
+                               .gather = b.logit_rows,
+                               .y = b.logits,
+                               .rows = b.logit_count(),
+                               .workspace = b.workspace},
+                              stream);
 }
 
 }  // namespace met::arch

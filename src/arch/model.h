@@ -20,19 +20,21 @@ class Model {
   };
   struct Embedding {
     ops::EmbeddingPlan plan;
-    gpu::DevicePtr table;           ///< owned by `head` when tied, else by `owned`
+    gpu::DevicePtr table;  ///< owned by `head` when tied, else by `owned`
     gpu::DeviceMemory owned;
   };
 
-  Model(config::ModelConfig config, Embedding embedding, std::vector<std::unique_ptr<layers::TransformerLayer>> stack,
+  Model(config::ModelConfig config, Embedding embedding,
+        std::vector<std::unique_ptr<layers::TransformerLayer>> stack,
         std::vector<layers::AttentionLayer*> attention, Head head);
 
   /// Enqueues one step: embedding, layers, logits of the wanted rows.
   Result<> forward(const layers::StepBuffers& buffers, gpu::Stream stream) const;
   /// Gives attention layer i its part of the paged cache. Called once, before the first forward.
-  void bind(std::size_t attention_layer, const layers::KvLayer& cache) { attention_[attention_layer]->bind(cache); }
+  void bind(std::size_t attention_layer, const layers::KvLayer& cache) {
+    attention_[attention_layer]->bind(cache);
+  }
 
-  std::size_t workspace_bytes(const layers::StepLimits& limits) const;
   const config::ModelConfig& config() const { return config_; }
   std::size_t attention_layers() const { return attention_.size(); }
   const layers::AttentionSpec& attention_spec(std::size_t i) const { return attention_[i]->spec(); }

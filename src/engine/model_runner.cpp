@@ -10,13 +10,8 @@ namespace {
 
 constexpr std::size_t kHalf = 2;  // bytes of a cached value (f16)
 
-std::size_t cache_block_bytes(int kv_heads, int head_dim) { return ops::kv_elements(1, kv_heads, head_dim) * kHalf; }
-
-layers::StepLimits layer_limits(const ModelRunner::Options& options) {
-  return {.tokens = options.limits.tokens,
-          .rows = options.limits.rows,
-          .logits = options.limits.logits,
-          .positions = options.positions};
+std::size_t cache_block_bytes(int kv_heads, int head_dim) {
+  return ops::kv_elements(1, kv_heads, head_dim) * kHalf;
 }
 
 // One step buffer: which member it is and how many bytes it takes.
@@ -25,11 +20,16 @@ struct BufferSize {
   std::size_t bytes;
 };
 
-std::vector<BufferSize> buffer_sizes(const arch::Model& model, const ModelRunner::Options& options) {
+std::vector<BufferSize> buffer_sizes(const gpu::DeviceInfo& device, const config::ModelConfig& c,
+                                     const ModelRunner::Options& options) {
   using B = layers::StepBuffers;
-  const config::ModelConfig& c = model.config();
+  const std::size_t attention =
+      ops::attention_workspace_bytes(static_cast<int>(options.limits.rows), device.multiprocessors, c.heads,
+                                     c.kv_heads, c.head_dim, static_cast<std::size_t>(options.positions));
   const auto tokens = static_cast<std::size_t>(options.limits.tokens);
-  const auto floats = [&](std::int64_t width) { return tokens * static_cast<std::size_t>(width) * sizeof(float); };
+  const auto floats = [&](std::int64_t width) {
+    return tokens * static_cast<std::size_t>(width) * sizeof(float);
+  };
   const std::int64_t q = std::int64_t{c.heads} * c.head_dim;
   const std::int64_t kv = std::int64_t{c.kv_heads} * c.head_dim;
   return {{&B::ids, tokens * sizeof(std::int32_t)},
@@ -43,15 +43,17 @@ std::vector<BufferSize> buffer_sizes(const arch::Model& model, const ModelRunner
           {&B::gate_up, floats(2 * std::int64_t{c.ffn})},
           {&B::ffn, floats(c.ffn)},
           {&B::branch, floats(c.hidden)},
-          {&B::logits, static_cast<std::size_t>(options.limits.logits) * static_cast<std::size_t>(c.vocabulary) * sizeof(float)},
-          {&B::workspace, std::max<std::size_t>(model.workspace_bytes(layer_limits(options)), 64)}};
+          {&B::logits, static_cast<std::size_t>(options.limits.logits) *
+                           static_cast<std::size_t>(c.vocabulary) * sizeof(float)},
+          {&B::workspace, std::max({options.linear_row_bytes * tokens, attention, std::size_t{64}})}};
 }
 
 }  // namespace
 
-std::size_t ModelRunner::arena_bytes(const arch::Model& model, const Options& options) {
+std::size_t ModelRunner::arena_bytes(const gpu::DeviceInfo& device, const config::ModelConfig& config,
+                                     const Options& options) {
   std::size_t bytes = 0;
-  for (const BufferSize& b : buffer_sizes(model, options)) bytes += b.bytes;
+  for (const BufferSize& b : buffer_sizes(device, config, options)) bytes += b.bytes;
   return bytes;
 }
 
@@ -59,7 +61,8 @@ std::size_t ModelRunner::block_bytes(const config::ModelConfig& config) {
   return 2 * static_cast<std::size_t>(config.layers) * cache_block_bytes(config.kv_heads, config.head_dim);
 }
 
-Result<std::unique_ptr<ModelRunner>> ModelRunner::make(gpu::GpuBackend& device, std::unique_ptr<arch::Model> model,
+Result<std::unique_ptr<ModelRunner>> ModelRunner::make(gpu::GpuBackend& device,
+                                                       std::unique_ptr<arch::Model> model,
                                                        const Options& options) {
   std::unique_ptr<ModelRunner> runner(new ModelRunner(device, std::move(model), options));
   MET_TRY(runner->allocate_buffers());
@@ -70,18 +73,25 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::make(gpu::GpuBackend& device, 
   return runner;
 }
 
+std::size_t ModelRunner::allocated_bytes() const {
+  std::size_t bytes = 0;
+  for (const gpu::DeviceMemory& memory : memory_) bytes += memory.bytes();
+  return bytes;
+}
+
 ModelRunner::~ModelRunner() {
   if (graph_) device_.destroy(*graph_);
 }
 
 Result<> ModelRunner::allocate_buffers() {
-  for (const BufferSize& b : buffer_sizes(*model_, options_)) {
+  for (const BufferSize& b : buffer_sizes(device_.info(), config(), options_)) {
     MET_ASSIGN(gpu::DeviceMemory memory, gpu::DeviceMemory::allocate(device_, b.bytes, "step buffers"));
     buffers_.*b.member = memory.data();
     memory_.push_back(std::move(memory));
   }
   if (!device_.info().unified_memory)
-    host_logits_.resize(static_cast<std::size_t>(options_.limits.logits) * static_cast<std::size_t>(config().vocabulary));
+    host_logits_.resize(static_cast<std::size_t>(options_.limits.logits) *
+                        static_cast<std::size_t>(config().vocabulary));
   return {};
 }
 
@@ -91,8 +101,9 @@ Result<> ModelRunner::allocate_cache() {
     const std::size_t block = cache_block_bytes(spec.kv_heads, spec.head_dim);
     layers::KvLayer layer;
     for (gpu::DevicePtr* part : {&layer.k, &layer.v}) {
-      MET_ASSIGN(gpu::DeviceMemory memory,
-                 gpu::DeviceMemory::allocate(device_, block * static_cast<std::size_t>(options_.blocks), "kv pool"));
+      MET_ASSIGN(
+          gpu::DeviceMemory memory,
+          gpu::DeviceMemory::allocate(device_, block * static_cast<std::size_t>(options_.blocks), "kv pool"));
       *part = memory.data();
       memory_.push_back(std::move(memory));
     }
@@ -113,7 +124,7 @@ Result<> ModelRunner::capture() {
   return {};
 }
 
-Result<> ModelRunner::update_rows(const scheduler::StepBatch& batch) {
+void ModelRunner::update_rows(const scheduler::StepBatch& batch) {
   for (const std::int32_t row : batch.removed) samplers_[static_cast<std::size_t>(row)].reset();
   for (const scheduler::RowAdded& added : batch.added) {
     std::vector<std::int32_t> end_ids(added.eos_ids.begin(), added.eos_ids.end());
@@ -122,7 +133,6 @@ Result<> ModelRunner::update_rows(const scheduler::StepBatch& batch) {
         *added.sampling, config().vocabulary, end_ids, added.prompt);
     for (const std::int32_t id : added.output) sampler.accept(id);
   }
-  return {};
 }
 
 Result<> ModelRunner::copy_blocks(const scheduler::StepBatch& batch) {
@@ -155,7 +165,7 @@ Result<> ModelRunner::upload(const scheduler::StepBatch& batch) {
 }
 
 Result<> ModelRunner::enqueue(const scheduler::StepPlan&, const scheduler::StepBatch& batch) {
-  MET_TRY(update_rows(batch));
+  update_rows(batch);
   MET_TRY(copy_blocks(batch));
   if (batch.rows.empty()) return {};
   MET_TRY(upload(batch));
@@ -177,8 +187,9 @@ std::span<float> ModelRunner::logits_row(std::int32_t row) {
 Result<> ModelRunner::settle(const scheduler::StepBatch& batch, scheduler::StepResults& results) {
   MET_TRY(device_.synchronize(stream_));
   if (!host_logits_.empty() && !batch.logits.empty())
-    MET_TRY(device_.copy_to_host(host_logits_.data(), buffers_.logits,
-                                 batch.logits.size() * static_cast<std::size_t>(config().vocabulary) * sizeof(float)));
+    MET_TRY(device_.copy_to_host(
+        host_logits_.data(), buffers_.logits,
+        batch.logits.size() * static_cast<std::size_t>(config().vocabulary) * sizeof(float)));
 
   for (std::size_t i = 0; i < batch.prompt_logprobs.size(); ++i) {
     const scheduler::PromptLogprobWork& work = batch.prompt_logprobs[i];
@@ -194,7 +205,8 @@ Result<> ModelRunner::settle(const scheduler::StepBatch& batch, scheduler::StepR
 scheduler::SampleResult ModelRunner::sample(const scheduler::SampleWork& work, std::span<float> logits) {
   scheduler::SampleResult result;
   if (work.logprobs >= 0) std::ranges::copy(logits, raw_row_.begin());
-  const sampling::Sampled sampled = samplers_[static_cast<std::size_t>(work.device_row)]->sample(logits, work.position);
+  const sampling::Sampled sampled =
+      samplers_[static_cast<std::size_t>(work.device_row)]->sample(logits, work.position);
   result.id = sampled.id;
   if (sampled.non_finite) result.flags |= scheduler::kFlagNonFinite;
   if (sampled.empty) result.flags |= scheduler::kFlagEmptyMask;

@@ -1,4 +1,5 @@
-// Carries out the scheduler's steps on a model: uploads a step, runs it, samples. Implements scheduler::Device.
+// Carries out the scheduler's steps on a model: uploads a step, runs it, samples. Implements
+// scheduler::Device.
 #pragma once
 
 #include <memory>
@@ -12,22 +13,26 @@
 
 namespace met::engine {
 
-/// Owns the step buffers, the paged cache and one sampler a device row. Called from the executor's thread only.
+/// Owns the step buffers, the paged cache and one sampler a device row. Called from the executor's thread
+/// only.
 class ModelRunner final : public scheduler::Device {
  public:
   struct Options {
     scheduler::StepLimits limits;
-    std::int64_t positions = 0;  ///< longest sequence
-    std::int64_t blocks = 0;     ///< of the pool, the null block among them
-    bool graphs = true;          ///< replay a captured step; false: enqueue kernel by kernel
+    std::int64_t positions = 0;        ///< longest sequence
+    std::int64_t blocks = 0;           ///< of the pool, the null block among them
+    std::size_t linear_row_bytes = 0;  ///< workspace of a row: WeightLoader::workspace_row_bytes
+    bool graphs = true;                ///< replay a captured step; false: enqueue kernel by kernel
   };
 
-  /// Bytes of buffers and workspace for `model` within `limits`: what make() allocates beside the pool.
-  static std::size_t arena_bytes(const arch::Model& model, const Options& options);
+  /// Bytes of buffers and workspace: what make() allocates beside the pool.
+  static std::size_t arena_bytes(const gpu::DeviceInfo& device, const config::ModelConfig& config,
+                                 const Options& options);
   /// Bytes of one block over all layers, K and V.
   static std::size_t block_bytes(const config::ModelConfig& config);
 
-  static Result<std::unique_ptr<ModelRunner>> make(gpu::GpuBackend& device, std::unique_ptr<arch::Model> model,
+  static Result<std::unique_ptr<ModelRunner>> make(gpu::GpuBackend& device,
+                                                   std::unique_ptr<arch::Model> model,
                                                    const Options& options);
   ~ModelRunner() override;
 
@@ -35,6 +40,8 @@ class ModelRunner final : public scheduler::Device {
   Result<> settle(const scheduler::StepBatch& batch, scheduler::StepResults& results) override;
 
   const config::ModelConfig& config() const { return model_->config(); }
+  /// Bytes allocated for buffers and pool, for the check against the plan (M2).
+  std::size_t allocated_bytes() const;
 
  private:
   ModelRunner(gpu::GpuBackend& device, std::unique_ptr<arch::Model> model, const Options& options)
@@ -42,7 +49,8 @@ class ModelRunner final : public scheduler::Device {
   Result<> allocate_buffers();
   Result<> allocate_cache();
   Result<> capture();
-  Result<> update_rows(const scheduler::StepBatch& batch);
+  void update_rows(const scheduler::StepBatch& batch);
+  scheduler::SampleResult sample(const scheduler::SampleWork& work, std::span<float> logits);
   Result<> copy_blocks(const scheduler::StepBatch& batch);
   Result<> upload(const scheduler::StepBatch& batch);
   /// Logits of one wanted row, after the model's own scale and soft cap; writable scratch of the host.
@@ -59,7 +67,7 @@ class ModelRunner final : public scheduler::Device {
   std::optional<gpu::Graph> graph_;
   std::vector<std::optional<sampling::Sampler>> samplers_;  ///< by device row
   std::vector<float> host_logits_;                          ///< where the device's memory is not the host's
-  std::vector<float> raw_row_;                              ///< a row kept for log-probabilities while sampling changes it
+  std::vector<float> raw_row_;  ///< a row kept for log-probabilities while sampling changes it
 };
 
 }  // namespace met::engine

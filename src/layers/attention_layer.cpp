@@ -1,10 +1,9 @@
 #include "layers/attention_layer.h"
 
-#include <algorithm>
-
 namespace met::layers {
 
-Result<std::unique_ptr<AttentionLayer>> AttentionLayer::make(gpu::GpuBackend& device, const AttentionSpec& spec,
+Result<std::unique_ptr<AttentionLayer>> AttentionLayer::make(gpu::GpuBackend& device,
+                                                             const AttentionSpec& spec,
                                                              AttentionWeights weights, std::int64_t hidden) {
   auto layer = std::make_unique<AttentionLayer>();
   layer->spec_ = spec;
@@ -23,14 +22,16 @@ Result<std::unique_ptr<AttentionLayer>> AttentionLayer::make(gpu::GpuBackend& de
                                                              .scale = spec.scale,
                                                              .softcap = spec.softcap}));
   if (weights.post_norm) {
-    MET_ASSIGN(layer->post_norm_, ops::plan_rms_norm(device, hidden, spec.norm_eps, spec.norm_offset, /*add=*/true));
+    MET_ASSIGN(layer->post_norm_,
+               ops::plan_rms_norm(device, hidden, spec.norm_eps, spec.norm_offset, /*add=*/true));
   }
   layer->weights_ = std::move(weights);
   return layer;
 }
 
 Result<> AttentionLayer::forward(const StepBuffers& b, gpu::Stream stream) const {
-  MET_TRY(weights_.qkv.run({.x = b.hidden, .y = b.qkv, .rows = b.tokens(), .workspace = b.workspace}, stream));
+  MET_TRY(
+      weights_.qkv.run({.x = b.hidden, .y = b.qkv, .rows = b.tokens(), .workspace = b.workspace}, stream));
   MET_TRY(ops::rope_kv(rope_kv_,
                        {.qkv = b.qkv,
                         .q_norm = weights_.q_norm.data(),
@@ -53,17 +54,12 @@ Result<> AttentionLayer::forward(const StepBuffers& b, gpu::Stream stream) const
                           .workspace = b.workspace},
                          stream));
   if (!post_norm_)
-    return weights_.out.run({.x = b.attention, .residual = b.hidden, .y = b.hidden, .rows = b.tokens(), .workspace = b.workspace},
-                            stream);
-  MET_TRY(weights_.out.run({.x = b.attention, .y = b.branch, .rows = b.tokens(), .workspace = b.workspace}, stream));
+    return weights_.out.run(
+        {.x = b.attention, .residual = b.hidden, .y = b.hidden, .rows = b.tokens(), .workspace = b.workspace},
+        stream);
+  MET_TRY(weights_.out.run({.x = b.attention, .y = b.branch, .rows = b.tokens(), .workspace = b.workspace},
+                           stream));
   return ops::rms_norm(*post_norm_, b.branch, weights_.post_norm.data(), b.hidden, b.tokens(), stream);
-}
-
-std::size_t AttentionLayer::workspace_bytes(const StepLimits& limits) const {
-  const std::size_t attention = ops::attention_workspace_bytes(
-      static_cast<int>(limits.rows), attention_.device->info().multiprocessors, spec_.heads, spec_.kv_heads, spec_.head_dim,
-      static_cast<std::size_t>(limits.positions));
-  return std::max({weights_.qkv.workspace_bytes(limits.tokens), weights_.out.workspace_bytes(limits.tokens), attention});
 }
 
 }  // namespace met::layers

@@ -17,21 +17,21 @@ struct AttentionSpec {
   int heads = 0;
   int kv_heads = 0;
   int head_dim = 0;
-  int window = 0;                    ///< 0: none
-  float scale = 0;                   ///< of q·k
-  float softcap = 0;                 ///< 0: none
+  int window = 0;     ///< 0: none
+  float scale = 0;    ///< of q·k
+  float softcap = 0;  ///< 0: none
   float norm_eps = 0;
   float norm_offset = 0;
-  bool interleaved = false;          ///< rotary pairs
-  ops::RopeFrequencies rope;         ///< rotary_dim 0: no position embedding
+  bool interleaved = false;   ///< rotary pairs
+  ops::RopeFrequencies rope;  ///< rotary_dim 0: no position embedding
 };
 
 struct AttentionWeights {
-  Projection qkv;                    ///< its own norm folded in
+  Projection qkv;  ///< its own norm folded in
   Projection out;
-  gpu::DeviceMemory q_norm, k_norm;       ///< [head_dim] F32; empty: none
-  gpu::DeviceMemory post_norm;            ///< [hidden] F32; empty: none
-  gpu::DeviceMemory inverse;              ///< rope.inverse on the device
+  gpu::DeviceMemory q_norm, k_norm;  ///< [head_dim] F32; empty: none
+  gpu::DeviceMemory post_norm;       ///< [hidden] F32; empty: none
+  gpu::DeviceMemory inverse;         ///< rope.inverse on the device
 };
 
 class AttentionLayer final : public TransformerLayer {
@@ -42,7 +42,6 @@ class AttentionLayer final : public TransformerLayer {
   void bind(const KvLayer& cache) { cache_ = cache; }
 
   Result<> forward(const StepBuffers& buffers, gpu::Stream stream) const override;
-  std::size_t workspace_bytes(const StepLimits& limits) const override;
 
   const AttentionSpec& spec() const { return spec_; }
 

@@ -20,17 +20,16 @@ struct FfnSpec {
 };
 
 struct FfnWeights {
-  Projection gate_up;                ///< gated (applies the activation itself), or plain halves [gate | up]
+  Projection gate_up;  ///< gated (applies the activation itself), or plain halves [gate | up]
   Projection down;
-  gpu::DeviceMemory post_norm;            ///< [hidden] F32; empty: none
+  gpu::DeviceMemory post_norm;  ///< [hidden] F32; empty: none
 };
 
 class FfnLayer final : public TransformerLayer {
  public:
-  static Result<std::unique_ptr<FfnLayer>> make(gpu::GpuBackend& device, const FfnSpec& spec, FfnWeights weights,
-                                                std::int64_t hidden);
+  static Result<std::unique_ptr<FfnLayer>> make(gpu::GpuBackend& device, const FfnSpec& spec,
+                                                FfnWeights weights, std::int64_t hidden);
   Result<> forward(const StepBuffers& buffers, gpu::Stream stream) const override;
-  std::size_t workspace_bytes(const StepLimits& limits) const override;
 
  private:
   FfnWeights weights_;

@@ -1,7 +1,5 @@
 #include "layers/projection.h"
 
-#include <algorithm>
-
 namespace met::layers {
 
 Result<> Projection::run(const ProjectionCall& call, gpu::Stream stream) const {
@@ -20,12 +18,6 @@ Result<> Projection::run(const ProjectionCall& call, gpu::Stream stream) const {
                         stream));
   }
   return {};
-}
-
-std::size_t Projection::workspace_bytes(std::int64_t rows) const {
-  std::size_t bytes = 0;
-  for (const Part& part : parts_) bytes = std::max(bytes, ops::linear_workspace_bytes(part.plan, rows));
-  return bytes;
 }
 
 }  // namespace met::layers

@@ -1,4 +1,5 @@
-// A matrix of the model on the device, ready to multiply: one or several weight matrices that read the same rows.
+// A matrix of the model on the device, ready to multiply: one or several weight matrices that read the same
+// rows.
 #pragma once
 
 #include <vector>
@@ -18,15 +19,15 @@ struct ProjectionCall {
   gpu::DevicePtr workspace;
 };
 
-/// y[:, part] = W_part · norm(x). Parts of one storage type are one matrix; parts that differ (a mixed GGUF file) are
-/// one launch each, writing their own columns of y.
+/// y[:, part] = W_part · norm(x). Parts of one storage type are one matrix; parts that differ (a mixed GGUF
+/// file) are one launch each, writing their own columns of y.
 class Projection {
  public:
   struct Part {
     ops::LinearPlan plan;
     gpu::DeviceMemory weights;
-    gpu::DeviceMemory bias;       ///< [n] F32 or empty
-    std::int64_t column = 0;      ///< of y
+    gpu::DeviceMemory bias;   ///< [n] F32 or empty
+    std::int64_t column = 0;  ///< of y
   };
 
   Projection() = default;
@@ -35,10 +36,8 @@ class Projection {
       : parts_(std::move(parts)), norm_(std::move(norm)), gated_(gated) {}
 
   Result<> run(const ProjectionCall& call, gpu::Stream stream) const;
-  std::size_t workspace_bytes(std::int64_t rows) const;
   /// The activation of a feed-forward block is part of the kernel.
   bool gated() const { return gated_; }
-  const std::vector<Part>& parts() const { return parts_; }
 
  private:
   std::vector<Part> parts_;

@@ -14,25 +14,17 @@ struct StepBuffers {
   gpu::DevicePtr counts;       ///< StepCounts
 
   // Made and read by the step.
-  gpu::DevicePtr hidden;       ///< [tokens, hidden]: the residual stream
-  gpu::DevicePtr qkv;          ///< [tokens, (heads + 2 * kv_heads) * head_dim]
-  gpu::DevicePtr attention;    ///< [tokens, heads * head_dim]
-  gpu::DevicePtr gate_up;      ///< [tokens, 2 * ffn], where gate and up could not be one projection
-  gpu::DevicePtr ffn;          ///< [tokens, ffn]
-  gpu::DevicePtr branch;       ///< [tokens, hidden]: a sublayer's output before its post-norm
-  gpu::DevicePtr logits;       ///< [logits, vocabulary] F32
-  gpu::DevicePtr workspace;    ///< scratch of the running kernel
+  gpu::DevicePtr hidden;     ///< [tokens, hidden]: the residual stream
+  gpu::DevicePtr qkv;        ///< [tokens, (heads + 2 * kv_heads) * head_dim]
+  gpu::DevicePtr attention;  ///< [tokens, heads * head_dim]
+  gpu::DevicePtr gate_up;    ///< [tokens, 2 * ffn], where gate and up could not be one projection
+  gpu::DevicePtr ffn;        ///< [tokens, ffn]
+  gpu::DevicePtr branch;     ///< [tokens, hidden]: a sublayer's output before its post-norm
+  gpu::DevicePtr logits;     ///< [logits, vocabulary] F32
+  gpu::DevicePtr workspace;  ///< scratch of the running kernel
 
-  gpu::DevicePtr tokens() const { return counts; }               ///< address of StepCounts::tokens
-  gpu::DevicePtr logit_count() const { return counts + 8; }      ///< address of StepCounts::logits
-};
-
-/// The largest step that the buffers hold.
-struct StepLimits {
-  std::int64_t tokens = 0;
-  std::int64_t rows = 0;
-  std::int64_t logits = 0;
-  std::int64_t positions = 0;  ///< longest sequence
+  gpu::DevicePtr tokens() const { return counts; }           ///< address of StepCounts::tokens
+  gpu::DevicePtr logit_count() const { return counts + 8; }  ///< address of StepCounts::logits
 };
 
 /// One layer's part of the paged cache.

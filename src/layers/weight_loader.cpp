@@ -27,7 +27,9 @@ Result<std::vector<float>> read_floats(const std::string& name, const weights::T
     return bits;
   };
   switch (tensor.dtype) {
-    case DType::kF32: std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size()); break;
+    case DType::kF32:
+      std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+      break;
     case DType::kF16:
       for (std::size_t i = 0; i < count; ++i) values[i] = f16_to_f32(half(i));
       break;
@@ -35,7 +37,8 @@ Result<std::vector<float>> read_floats(const std::string& name, const weights::T
       for (std::size_t i = 0; i < count; ++i) values[i] = bf16_to_f32(half(i));
       break;
     default:
-      return unsupported(name, "a vector of type " + std::string(info(tensor.dtype).name) + " is not supported; F32, F16 and BF16 are");
+      return unsupported(name, "a vector of type " + std::string(info(tensor.dtype).name) +
+                                   " is not supported; F32, F16 and BF16 are");
   }
   return values;
 }
@@ -47,7 +50,8 @@ Result<> WeightLoader::begin_loading() {
   if (problems_.empty()) return {};
   constexpr std::size_t kShown = 12;
   std::string text = std::to_string(problems_.size()) + " tensors do not fit the configuration: ";
-  for (std::size_t i = 0; i < std::min(problems_.size(), kShown); ++i) text += (i == 0 ? "" : "; ") + problems_[i];
+  for (std::size_t i = 0; i < std::min(problems_.size(), kShown); ++i)
+    text += (i == 0 ? "" : "; ") + problems_[i];
   if (problems_.size() > kShown) text += "; …";
   return corrupt(problems_.front().substr(0, problems_.front().find(' ')), text);
 }
@@ -61,16 +65,23 @@ std::vector<std::string> WeightLoader::unused() const {
   return out;
 }
 
-const weights::TensorView* WeightLoader::require(const std::string& name, const std::vector<std::int64_t>& shape) {
+const weights::TensorView* WeightLoader::require(const std::string& name,
+                                                 const std::vector<std::int64_t>& shape) {
   if (checking_) used_.push_back(name);
   const weights::TensorView* tensor = checkpoint_.find(name);
   if (tensor == nullptr) {
     problems_.push_back(name + " is missing");
   } else if (!std::ranges::equal(tensor->shape, shape)) {
-    problems_.push_back(name + " has shape " + shape_text({tensor->shape.begin(), tensor->shape.end()}) + ", expected " + shape_text(shape));
+    problems_.push_back(name + " has shape " + shape_text({tensor->shape.begin(), tensor->shape.end()}) +
+                        ", expected " + shape_text(shape));
     return nullptr;
   }
   return tensor;
+}
+
+void WeightLoader::plan_for(const ops::LinearPack& pack) {
+  total_ += pack.packed_bytes;
+  workspace_row_bytes_ = std::max(workspace_row_bytes_, pack.workspace_row_bytes);
 }
 
 void WeightLoader::advance(std::size_t bytes) {
@@ -78,10 +89,13 @@ void WeightLoader::advance(std::size_t bytes) {
   if (options_.progress) options_.progress(done_, total_);
 }
 
-Result<gpu::DeviceMemory> WeightLoader::pack(const ops::LinearPack& plan, const std::vector<const weights::TensorView*>& tensors) {
+Result<gpu::DeviceMemory> WeightLoader::pack(const ops::LinearPack& plan,
+                                             const std::vector<const weights::TensorView*>& tensors) {
   std::vector<ops::LinearPart> parts;
   for (const auto* tensor : tensors)
-    parts.push_back({.rows = tensor->bytes.data(), .row_bytes = bytes_of(plan.type, static_cast<std::size_t>(plan.k)), .n = tensor->shape[0]});
+    parts.push_back({.rows = tensor->bytes.data(),
+                     .row_bytes = bytes_of(plan.type, static_cast<std::size_t>(plan.k)),
+                     .n = tensor->shape[0]});
   MET_ASSIGN(gpu::DeviceMemory memory, gpu::DeviceMemory::allocate(device_, plan.packed_bytes, "weights"));
   const bool direct = device_.info().unified_memory;
   std::vector<std::byte> staging(direct ? 0 : plan.packed_bytes);
@@ -90,7 +104,8 @@ Result<gpu::DeviceMemory> WeightLoader::pack(const ops::LinearPack& plan, const 
   constexpr std::int64_t kTilesAClaim = 8;
   std::atomic<std::int64_t> next{0};
   const auto work = [&] {
-    for (std::int64_t begin = next.fetch_add(kTilesAClaim); begin < plan.tiles; begin = next.fetch_add(kTilesAClaim))
+    for (std::int64_t begin = next.fetch_add(kTilesAClaim); begin < plan.tiles;
+         begin = next.fetch_add(kTilesAClaim))
       ops::pack_linear(plan, parts, packed, begin, std::min(begin + kTilesAClaim, plan.tiles));
   };
   {
@@ -128,10 +143,11 @@ Result<Projection::Part> WeightLoader::load_part(const std::vector<MatrixName>& 
     tensors.push_back(checkpoint_.find(weight_of(matrix)));
     n += matrix.n;
   }
-  MET_ASSIGN(const ops::LinearPack plan, ops::plan_linear_pack(tensors[0]->dtype, n, matrices[0].k, options_.activations, gated));
+  MET_ASSIGN(const ops::LinearPack plan,
+             ops::plan_linear_pack(tensors[0]->dtype, n, matrices[0].k, options_.activations, gated));
   MET_ASSIGN(part.bias, load_bias(matrices));
   if (checking_) {
-    total_ += plan.packed_bytes;
+    plan_for(plan);
     return part;
   }
   MET_ASSIGN(part.plan, ops::plan_linear(device_, plan, shape));
@@ -139,13 +155,15 @@ Result<Projection::Part> WeightLoader::load_part(const std::vector<MatrixName>& 
   return part;
 }
 
-Result<Projection> WeightLoader::projection(const std::vector<MatrixName>& matrices, const std::string& norm, ops::LinearShape shape) {
+Result<Projection> WeightLoader::projection(const std::vector<MatrixName>& matrices, const std::string& norm,
+                                            ops::LinearShape shape) {
   gpu::DeviceMemory norm_weight;
   if (!norm.empty()) {
     MET_ASSIGN(norm_weight, vector(norm, matrices[0].k));
   }
   bool complete = true;
-  for (const MatrixName& matrix : matrices) complete = require(weight_of(matrix), {matrix.n, matrix.k}) != nullptr && complete;
+  for (const MatrixName& matrix : matrices)
+    complete = require(weight_of(matrix), {matrix.n, matrix.k}) != nullptr && complete;
   if (!complete) return Projection{};
 
   std::vector<Projection::Part> parts;
@@ -168,8 +186,9 @@ Result<Projection> WeightLoader::projection(const std::vector<MatrixName>& matri
   return Projection(std::move(parts), std::move(norm_weight), /*gated=*/false);
 }
 
-Result<Projection> WeightLoader::gate_up(const MatrixName& gate, const MatrixName& up, const std::string& norm,
-                                         ops::LinearShape shape, Epilogue activation) {
+Result<Projection> WeightLoader::gate_up(const MatrixName& gate, const MatrixName& up,
+                                         const std::string& norm, ops::LinearShape shape,
+                                         Epilogue activation) {
   const weights::TensorView* a = checkpoint_.find(weight_of(gate));
   const weights::TensorView* b = checkpoint_.find(weight_of(up));
   if (a == nullptr || b == nullptr || a->dtype != b->dtype) {
@@ -204,9 +223,9 @@ Result<WeightLoader::Table> WeightLoader::table(const MatrixName& matrix) {
   const weights::TensorView* tensor = require(weight_of(matrix), {matrix.n, matrix.k});
   if (tensor == nullptr) return table;
   MET_ASSIGN(table.pack, ops::plan_linear_pack(tensor->dtype, matrix.n, matrix.k, options_.activations));
-  if (checking_)
-    total_ += table.pack.packed_bytes;
-  else {
+  if (checking_) {
+    plan_for(table.pack);
+  } else {
     MET_ASSIGN(table.data, pack(table.pack, {tensor}));
   }
   return table;

@@ -19,8 +19,9 @@ struct MatrixName {
   bool bias = false;
 };
 
-/// Packs and uploads weights. A recipe is run twice over one checkpoint: first to check every name, shape and type and
-/// to add up the bytes that loading will take (rule M1), then to load. While checking, results are empty.
+/// Packs and uploads weights. A recipe is run twice over one checkpoint: first to check every name, shape and
+/// type and to add up the bytes that loading will take (rule M1), then to load. While checking, results are
+/// empty.
 class WeightLoader {
  public:
   struct Options {
@@ -36,16 +37,19 @@ class WeightLoader {
   /// Ends the check: kInvalidArgument that lists every missing or misshapen tensor, else loading begins.
   Result<> begin_loading();
   std::size_t packed_bytes() const { return total_; }
+  /// The most that one row of any projection needs of StepBuffers::workspace.
+  std::size_t workspace_row_bytes() const { return workspace_row_bytes_; }
   /// Tensors that no recipe asked for.
   std::vector<std::string> unused() const;
   bool has(const std::string& tensor) const { return checkpoint_.find(tensor) != nullptr; }
   gpu::GpuBackend& device() { return device_; }
 
   /// One projection over the matrices, side by side along n. `norm` names a vector [k] or is empty.
-  Result<Projection> projection(const std::vector<MatrixName>& matrices, const std::string& norm, ops::LinearShape shape);
+  Result<Projection> projection(const std::vector<MatrixName>& matrices, const std::string& norm,
+                                ops::LinearShape shape);
   /// Gate and up, [width, k] each: one gated matrix where both have one type, else [gate | up].
-  Result<Projection> gate_up(const MatrixName& gate, const MatrixName& up, const std::string& norm, ops::LinearShape shape,
-                             Epilogue activation);
+  Result<Projection> gate_up(const MatrixName& gate, const MatrixName& up, const std::string& norm,
+                             ops::LinearShape shape, Epilogue activation);
   /// A vector as F32; `name` with its suffix.
   Result<gpu::DeviceMemory> vector(const std::string& name, std::int64_t size);
   /// F32 values of the host's own.
@@ -60,10 +64,12 @@ class WeightLoader {
 
  private:
   const weights::TensorView* require(const std::string& name, const std::vector<std::int64_t>& shape);
-  Result<Projection::Part> load_part(const std::vector<MatrixName>& matrices, bool gated, ops::LinearShape shape,
-                                     std::int64_t column);
+  Result<Projection::Part> load_part(const std::vector<MatrixName>& matrices, bool gated,
+                                     ops::LinearShape shape, std::int64_t column);
   Result<gpu::DeviceMemory> load_bias(const std::vector<MatrixName>& matrices);
-  Result<gpu::DeviceMemory> pack(const ops::LinearPack& plan, const std::vector<const weights::TensorView*>& parts);
+  Result<gpu::DeviceMemory> pack(const ops::LinearPack& plan,
+                                 const std::vector<const weights::TensorView*>& parts);
+  void plan_for(const ops::LinearPack& pack);
   void advance(std::size_t bytes);
 
   gpu::GpuBackend& device_;
@@ -73,6 +79,7 @@ class WeightLoader {
   std::vector<std::string> problems_;
   std::vector<std::string> used_;
   std::size_t total_ = 0;
+  std::size_t workspace_row_bytes_ = 0;
   std::size_t done_ = 0;
 };
 

@@ -18,8 +18,4 @@ Result<> linear(const LinearPlan& plan, const LinearTensors& t, gpu::Stream stre
   return plan.device->launch(launch, stream);
 }
 
-std::size_t linear_workspace_bytes(const LinearPlan& plan, std::int64_t rows) {
-  return plan.pack.workspace_row_bytes * static_cast<std::size_t>(rows);
-}
-
 }  // namespace met::ops
