@@ -1,7 +1,9 @@
 # Build rules shared by every folder.
 #
 #   met_library(name SOURCES ... DEPS met::core ... [PRIVATE_LIBS ...])   src/<name> as met::<name>
-#   met_test(name SOURCES ... DEPS met::core ...)                         one GoogleTest binary, registered with ctest
+#   met_test(name SOURCES ... DEPS met::core ... [LABELS sanitized threaded])   one GoogleTest binary, registered with ctest;
+#                                                                         `sanitized`: runs under ASan and UBSan too (parsers, server),
+#                                                                         `threaded`: runs under TSan too (engine, server, pools)
 #   met_fuzzer(name SOURCES ... DEPS ...)                                 a libFuzzer entry (clang) or a corpus replayer (gcc)
 #   met_static_lib(target archive)                                        imported static archive by file name
 
@@ -62,6 +64,9 @@ endfunction()
 
 if(MET_TESTS)
   find_package(GTest REQUIRED)
+  # What the sanitizer builds of scripts/test make: tests that carry the label of the same name.
+  add_custom_target(sanitized)
+  add_custom_target(threaded)
 endif()
 
 function(met_test name)
@@ -73,6 +78,11 @@ function(met_test name)
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   if(arg_LABELS)
     set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
+    foreach(label ${arg_LABELS})
+      if(TARGET ${label})
+        add_dependencies(${label} ${name})
+      endif()
+    endforeach()
   endif()
 endfunction()
 
@@ -92,4 +102,5 @@ function(met_fuzzer name)
   add_test(NAME ${name} COMMAND ${name} -max_total_time=5 ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name}
            WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS "fuzz")
+  add_dependencies(sanitized ${name})
 endfunction()
