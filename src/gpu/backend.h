@@ -46,6 +46,15 @@ struct PinnedHost {
   std::size_t bytes = 0;
 };
 
+/// What one owner ("site") holds of a device's memory.
+struct SiteUse {
+  std::string site;
+  std::size_t live_bytes = 0;
+  std::size_t live_count = 0;
+  std::size_t peak_bytes = 0;
+  std::size_t total_count = 0;  ///< allocations ever made
+};
+
 class GpuBackend {
  public:
   virtual ~GpuBackend() = default;
@@ -58,6 +67,11 @@ class GpuBackend {
   virtual void free(DevicePtr pointer) = 0;
   virtual Result<PinnedHost> allocate_pinned(std::size_t bytes) = 0;
   virtual void free_pinned(PinnedHost& memory) = 0;
+
+  /// The allocation ledger, by site name. Pinned memory is site "pinned".
+  virtual std::vector<SiteUse> allocations() const = 0;
+  /// Scans the guard bands, where the backend was opened with redzones; the error names the site.
+  virtual Result<> check_redzones() = 0;
 
   // Copies: without a stream they block until done.
   virtual Result<> copy_to_device(DevicePtr to, const void* from, std::size_t bytes) = 0;

@@ -49,8 +49,8 @@ std::optional<std::size_t> table_value(const std::string& table, const std::stri
   return std::nullopt;
 }
 
-/// The directories of this process's cgroup for a controller, innermost first. Inside a container the path may
-/// lie outside what is mounted, so the mount itself is always the last.
+/// The directories of this process's cgroup for a controller, innermost first. Inside a container the path
+/// may lie outside what is mounted, so the mount itself is always the last.
 std::vector<std::string> cgroup_directories(const std::string& root, const std::string& controller,
                                             bool unified) {
   std::istringstream lines(read_file(root + "/proc/self/cgroup"));
@@ -87,7 +87,7 @@ double read_quota(const std::string& root) {
   return quota;
 }
 
-std::vector<int> affinity() {
+std::vector<int> read_affinity() {
   std::vector<int> cpus;
 #if defined(__linux__)
   cpu_set_t set;
@@ -99,6 +99,12 @@ std::vector<int> affinity() {
   if (cpus.empty())
     for (unsigned cpu = 0; cpu < std::max(1U, std::thread::hardware_concurrency()); ++cpu)
       cpus.push_back(static_cast<int>(cpu));
+  return cpus;
+}
+
+/// The mask that the process had when it first asked: a thread that pins itself later does not shrink it.
+const std::vector<int>& affinity() {
+  static const std::vector<int> cpus = read_affinity();
   return cpus;
 }
 

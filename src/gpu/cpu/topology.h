@@ -1,4 +1,5 @@
-// What this process may use of the machine: CPUs of its affinity mask, CPU quota and memory limit of its cgroup.
+// What this process may use of the machine: CPUs of its affinity mask, CPU quota and memory limit of its
+// cgroup.
 #pragma once
 
 #include <string>
