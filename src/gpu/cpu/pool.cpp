@@ -135,12 +135,13 @@ void ThreadPool::work(Member& member) {
 }
 
 void ThreadPool::wait_for(Line& line, std::uint32_t target, Patience& patience) {
+  const std::uint32_t limit = patience.limit();
   for (std::uint32_t turn = 0;; ++turn) {
     if (reached(line.word.load(std::memory_order_acquire), target)) {
-      patience.met();
+      patience.met(turn);
       return;
     }
-    if (turn >= patience.now) break;
+    if (turn >= limit) break;
     cpu_relax();
   }
   patience.missed();

@@ -2,6 +2,7 @@
 // workers that spin briefly between regions and then sleep.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +20,8 @@ struct PoolOptions {
   int threads = 0;  ///< 0: Topology::default_threads()
   bool pin = true;
   std::size_t scratch_bytes = std::size_t{1} << 20;  ///< of each thread, rounded up to 64
-  int barrier_spin_us = 30;                          ///< longest spin before a thread sleeps in a barrier
-  int idle_spin_us = 60;                             ///< … before a worker sleeps between regions
+  int barrier_spin_us = 50;                          ///< longest spin before a thread sleeps in a barrier
+  int idle_spin_us = 200;                            ///< … before a worker sleeps between regions
 };
 
 /// One entry of a region.
@@ -47,11 +48,14 @@ class ThreadPool {
   void pin_caller() const;
 
  private:
-  /// How long a thread spins: halved when a spin ends in sleep, doubled when it is met in time.
+  /// How long a thread spins: halved when a spin ends in sleep, doubled when it is met in time. Every 32nd
+  /// wait tries the longest spin again, so that a pool recovers when the machine's load goes away.
   struct Patience {
     std::uint32_t most = 0;
     std::uint32_t now = 0;
-    void met() { now = now > most / 2 ? most : now * 2; }
+    std::uint32_t waits = 0;
+    std::uint32_t limit() { return (++waits & 31U) == 0 ? most : now; }
+    void met(std::uint32_t turns) { now = std::min(most, 2 * std::max(now, turns)); }
     void missed();
   };
   struct alignas(64) Member {
