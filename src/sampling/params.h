@@ -11,8 +11,10 @@
 namespace met::sampling {
 
 struct SamplingParams {
-  double temperature = 1.0;  ///< 0 (or below 1e-5): greedy
-  int top_k = 0;             ///< 0 or -1: off
+  double temperature = 1.0;        ///< 0 (or below 1e-5): greedy
+  double dynatemp_range = 0.0;     ///< 0: off; the temperature moves within +-range by the entropy
+  double dynatemp_exponent = 1.0;  ///< how the normalized entropy maps to it
+  int top_k = 0;                   ///< 0 or -1: off
   double top_p = 1.0;
   double min_p = 0.0;
   double typical_p = 1.0;
