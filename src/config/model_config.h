@@ -70,6 +70,7 @@ struct ModelConfig {
   double attention_softcap = 0;
   double logit_softcap = 0;
   double logit_scale = 1.0;
+  double query_scale_beta = 0;  ///< ministral3: q *= 1 + beta ln(1 + floor(p / rope.original_max_positions))
   RopeConfig rope;
   RopeConfig rope_local;
   std::vector<LayerConfig> layer;     ///< size `layers`
