@@ -1,6 +1,7 @@
 #include <cstdint>
 
 #include "gpu/cpu/cpu_backend.h"
+#include "gpu/mock/mock_backend.h"
 #include "tests/gpu/contract.h"
 
 namespace met::gpu::test {
@@ -39,6 +40,7 @@ const std::vector<Subject>& subjects() {
                  cpu::CpuOptions{.pool = {.threads = 2}, .redzones = true, .check_bounds = true});
            },
        .runs_kernels = true},
+      {.name = "mock", .open = [](std::string&) { return std::make_unique<mock::MockBackend>(); }},
   };
   return all;
 }

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "gpu/backend.h"
 #include "gpu/cpu/heap.h"
 #include "gpu/cpu/pool.h"
-#include "gpu/cpu/stream.h"
+#include "gpu/cpu/task_list.h"
 #include "kernels/table.h"
 
 namespace met::gpu::cpu {
@@ -24,7 +23,7 @@ struct CpuOptions {
 #endif
 };
 
-class CpuBackend final : public GpuBackend {
+class CpuBackend final : public DrainedBackend {
  public:
   /// `target` must outlive the backend; `isa` is the best instruction set that the CPU runs.
   CpuBackend(const kernels::Target& target, kernels::CpuIsa isa, const CpuOptions& options = {});
@@ -50,28 +49,10 @@ class CpuBackend final : public GpuBackend {
                            std::size_t width_bytes, std::size_t rows, Stream stream) override;
   Result<> fill_async(DevicePtr to, std::uint8_t byte, std::size_t bytes, Stream stream) override;
 
-  Stream default_stream() override;
-  Result<Stream> create_stream() override;
-  void destroy(Stream stream) override;
-  Result<> synchronize(Stream stream) override;
-  Result<Event> create_event(bool timing) override;
-  void destroy(Event event) override;
-  Result<> record(Event event, Stream stream) override;
-  Result<> wait(Stream stream, Event event) override;
-  Result<bool> done(Event event) override;
-  Result<> synchronize(Event event) override;
-  Result<double> elapsed_ms(Event begin, Event end) override;
-
   Result<KernelHandle> kernel(std::string_view module, std::string_view function) override;
   Result<> launch(const KernelLaunch& launch, Stream stream) override;
 
-  Result<> begin_capture(Stream stream) override;
-  Result<Graph> end_capture(Stream stream) override;
-  void abort_capture(Stream stream) override;
-  bool capturing(Stream stream) const override;
-  Result<> launch(Graph graph, Stream stream) override;
-  void destroy(Graph graph) override;
-
+  using DrainedBackend::launch;
   Result<> bind_thread() override;
 
  private:
@@ -81,18 +62,19 @@ class CpuBackend final : public GpuBackend {
     MetCpuKernel run;
   };
 
+  std::unique_ptr<Recording> new_recording() override;
+  void finish(Recording& recording) override;
+  Result<> replay(Recording& recording, Stream stream) override;
+
   Result<> check(DevicePtr pointer, std::size_t bytes) const;
+  template <class Args>
+  Result<> transfer(Stream stream, MetCpuKernel run, const Args& args);
 
   DeviceInfo info_;
   bool check_bounds_;
   Heap heap_;
   ThreadPool pool_;
   std::vector<Function> functions_;  // fixed by the constructor: a handle is an index
-  StreamState default_stream_;
-  std::mutex mutex_;  // of the three lists
-  std::vector<std::unique_ptr<StreamState>> streams_;
-  std::vector<std::unique_ptr<EventState>> events_;
-  std::vector<std::unique_ptr<TaskList>> graphs_;
 };
 
 }  // namespace met::gpu::cpu

@@ -1,21 +1,19 @@
-// What a captured CPU stream records, and the transfers that it may record, as kernels.
+// What a capture on the CPU records, and the transfers that it may record, as tasks.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "gpu/cpu/pool.h"
+#include "gpu/drained.h"
 
 namespace met::gpu::cpu {
 
 /// A list of tasks with their arguments: filled during capture, then frozen.
-class TaskList {
+class TaskList final : public Recording {
  public:
   void add(MetCpuKernel run, const void* args, std::size_t bytes);
   /// Fixes the addresses of the arguments; nothing may be added afterwards.
@@ -29,31 +27,6 @@ class TaskList {
   std::vector<Task> tasks_;
   std::vector<std::size_t> first_block_;  // of each task's arguments
   std::vector<Block> blocks_;
-};
-
-struct StreamState;
-
-/// A capture in progress. Work is recorded in the order in which it is enqueued, which is one valid order of
-/// all streams that take part.
-struct Capture {
-  std::unique_ptr<TaskList> list = std::make_unique<TaskList>();
-  std::vector<StreamState*> streams;  ///< the first is where the capture began
-  std::string broken;                 ///< why it cannot end well; empty: it can
-};
-
-struct StreamState {
-  std::shared_ptr<Capture> capture;
-  std::uint64_t enqueued = 0;  ///< pieces of work of this capture
-  std::uint64_t joined = 0;    ///< how many of them the capture's first stream waits for
-};
-
-struct EventState {
-  bool timing = false;
-  bool recorded = false;
-  std::chrono::steady_clock::time_point time;
-  std::weak_ptr<Capture> capture;  ///< recorded within it: a dependency, not a time
-  StreamState* stream = nullptr;
-  std::uint64_t behind = 0;  ///< pieces of work of `stream` before the record
 };
 
 struct CopyArgs {

@@ -1,4 +1,4 @@
-#include "gpu/cpu/stream.h"
+#include "gpu/cpu/task_list.h"
 
 #include <algorithm>
 #include <utility>
