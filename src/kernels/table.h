@@ -54,6 +54,12 @@ struct Hardware {
   std::span<const Default> defaults;
 };
 
+/// One size that an exact target was compiled for: [model.dims].
+struct Dim {
+  std::string_view key;  ///< "hidden", "layers", "heads", …
+  std::int64_t value = 0;
+};
+
 struct Target {
   const Hardware* hardware;
   std::string_view model;  ///< directory name
@@ -65,9 +71,18 @@ struct Target {
   std::span<const AbsentKernel> dropped_by_shadow;
   std::string_view closure_hash;
   std::string_view behavior_json;  ///< MODEL.toml's sampling and behavior tables as one JSON object
+  std::span<const Dim> dims;       ///< exact targets: the constants inside their kernels
+  std::string_view compiler;       ///< version line
+  std::string_view flags;          ///< of HARDWARE.toml and the KERNEL.toml files
 };
 
 /// All targets in the binary, sorted by (hardware, model, quant). Defined in the generated file.
 std::span<const Target> targets();
+
+/// Every selected hardware with its serving defaults, also in a build that skipped its kernels.
+std::span<const Hardware> hardwares();
+
+/// FNV-1a of the generated file, low 48 bits.
+std::uint64_t table_hash();
 
 }  // namespace met::kernels
