@@ -32,6 +32,7 @@ struct DeviceInfo {
   std::size_t shared_memory_max = 0;
   bool unified_memory = false;  ///< device addresses are host addresses
   bool feeds_ids = false;       ///< sampled ids stay on the device (rule E6)
+  std::size_t l2_bytes = 0;     ///< last-level cache of the device; 0: unknown
 };
 
 struct MemoryInfo {

@@ -50,10 +50,24 @@ class KernelLaunch {
     return push(&value, sizeof value, alignof(T), false);
   }
 
+  /// The kernel may start while the one before it ends and waits itself for what it needs (programmatic
+  /// dependent launch). Backends without it ignore this.
+  KernelLaunch& dependent() {
+    dependent_ = true;
+    return *this;
+  }
+  /// Blocks of a cluster; {1, 1, 1}: no clusters.
+  KernelLaunch& cluster(Dim3 blocks) {
+    cluster_ = blocks;
+    return *this;
+  }
+
   KernelHandle handle() const { return handle_; }
   Dim3 grid() const { return grid_; }
   Dim3 block() const { return block_; }
   std::uint32_t shared_bytes() const { return shared_bytes_; }
+  bool is_dependent() const { return dependent_; }
+  Dim3 cluster() const { return cluster_; }
   std::size_t arguments() const { return count_; }
   std::size_t bytes() const { return bytes_; }
   const std::byte* data() const { return block_bytes_.data(); }
@@ -73,6 +87,8 @@ class KernelLaunch {
   KernelHandle handle_;
   Dim3 grid_, block_;
   std::uint32_t shared_bytes_ = 0;
+  bool dependent_ = false;
+  Dim3 cluster_;
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
   std::array<std::uint16_t, kArgumentsMax> offsets_{};

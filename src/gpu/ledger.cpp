@@ -41,6 +41,18 @@ std::optional<Ledger::Entry> Ledger::find(std::uint64_t address) const {
   return entry;
 }
 
+Result<> Ledger::check_range(std::uint64_t address, std::size_t bytes) const {
+  if (bytes == 0) return {};
+  if (address == 0)
+    return fail(ErrorCode::kInternal, "copy of " + std::to_string(bytes) + " bytes at address 0");
+  const auto entry = find(address);
+  if (entry && bytes > entry->bytes - (address - entry->address))
+    return fail(ErrorCode::kInternal, std::to_string(bytes) + " bytes at offset " +
+                                          std::to_string(address - entry->address) + " leave '" +
+                                          entry->site + "' (" + std::to_string(entry->bytes) + " bytes)");
+  return {};
+}
+
 std::vector<Ledger::Entry> Ledger::live() const {
   const std::lock_guard lock(mutex_);
   std::vector<Entry> entries;

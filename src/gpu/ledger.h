@@ -28,6 +28,10 @@ class Ledger {
   /// The live allocation that holds `address`, interior addresses included.
   std::optional<Entry> find(std::uint64_t address) const;
 
+  /// Refuses a range that begins in a live allocation and leaves it, or begins at 0. Memory that is in no
+  /// allocation (a mapped file) passes.
+  Result<> check_range(std::uint64_t address, std::size_t bytes) const;
+
   std::vector<Entry> live() const;
   std::vector<SiteUse> uses() const;  ///< sorted by site
   std::size_t live_bytes() const;

@@ -33,7 +33,7 @@ CpuBackend::CpuBackend(const kernels::Target& target, kernels::CpuIsa isa, const
 CpuBackend::~CpuBackend() = default;
 
 Result<> CpuBackend::check(DevicePtr pointer, std::size_t bytes) const {
-  return check_bounds_ ? heap_.check_range(pointer, bytes) : Result<>{};
+  return check_bounds_ ? heap_.ledger().check_range(pointer.value, bytes) : Result<>{};
 }
 
 // ---- memory ----

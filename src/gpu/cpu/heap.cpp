@@ -70,15 +70,4 @@ Result<> Heap::check_redzones() const {
   return {};
 }
 
-Result<> Heap::check_range(DevicePtr pointer, std::size_t bytes) const {
-  if (bytes == 0) return {};
-  if (!pointer) return fail(ErrorCode::kInternal, "copy of " + std::to_string(bytes) + " bytes at address 0");
-  const auto entry = ledger_.find(pointer.value);
-  if (entry && bytes > entry->bytes - (pointer.value - entry->address))
-    return fail(ErrorCode::kInternal, std::to_string(bytes) + " bytes at offset " +
-                                          std::to_string(pointer.value - entry->address) + " leave '" +
-                                          entry->site + "' (" + std::to_string(entry->bytes) + " bytes)");
-  return {};
-}
-
 }  // namespace met::gpu::cpu

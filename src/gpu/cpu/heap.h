@@ -20,10 +20,6 @@ class Heap {
   void free(DevicePtr pointer);
   Result<> check_redzones() const;
 
-  /// Refuses a range that begins in one of our allocations and leaves it. Memory that is not ours (a mapped
-  /// file) passes.
-  Result<> check_range(DevicePtr pointer, std::size_t bytes) const;
-
   const Ledger& ledger() const { return ledger_; }
 
  private:
