@@ -1,0 +1,289 @@
+// y = epilogue(W p(x)) over packed tiles: division of the work, epilogues, and the two ways to multiply.
+//
+// A row's bits do not depend on the other rows: every (row, column) adds its blocks in ascending order by the
+// same operations, in tiles of one row and of four alike.
+#pragma once
+
+#include "activations.h"
+#include "met/cpu_kernel.h"
+#include "met/ops.h"
+#include "packed.h"
+
+namespace {
+namespace linear {
+
+using activations::Block;
+using packed::kColumns;
+using packed::kParts;
+using simd::kLanes;
+using simd::Vf;
+using simd::Vi;
+
+constexpr int kRowsAtOnce = 4;
+
+/// Sums of integer products over `Count` groups from group `First`, for one part of the columns and R rows.
+template <class F, int R, int First, int Count>
+inline void block_sums(typename F::At at, int h, const Block* const (&a)[R], Vi (&sums)[R]) {
+#if defined(__AVX512VNNI__)
+#pragma GCC unroll 8
+  for (int i = 0; i < Count; ++i) {
+    const int g = First + i;
+    Vi w = F::weights(at, g, h);
+    if constexpr (F::kDepth == 0) w = simd::ixor(w, simd::bytes(0x80));
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r)
+      sums[r] = _mm512_dpbusd_epi32(i == 0 ? simd::izero() : sums[r], w, simd::broadcast4(a[r]->q + 4 * g));
+  }
+#else
+  Vi short_sums[R];
+  constexpr int kDepth = F::kDepth == 0 ? 1 : F::kDepth < Count ? F::kDepth : Count;
+#pragma GCC unroll 8
+  for (int i = 0; i < Count; ++i) {
+    const int g = First + (Count == 8 ? i / 2 + i % 2 * 4 : i);  // nibbles: both halves of a byte in turn
+    const Vi w = F::weights(at, g, h);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const Vi q = simd::broadcast4(a[r]->q + 4 * g);
+      const Vi products = F::kDepth == 0 ? simd::multiply_signed(w, q) : simd::multiply_bytes(w, q);
+      short_sums[r] = i % kDepth == 0 ? products : simd::add16(short_sums[r], products);
+      if (i % kDepth == kDepth - 1) {
+        const Vi wide = simd::widen_pairs(short_sums[r]);
+        sums[r] = i < kDepth ? wide : simd::iadd(sums[r], wide);
+      }
+    }
+  }
+#endif
+}
+
+/// acc += scale * d * (sum - offset * sum of q) (+ minimum * d * sum of q), for groups of one scale.
+template <class F, int R, int Sub>
+inline void add_block(typename F::At at, int h, const Block* const (&a)[R], Vf (&acc)[R]) {
+#if defined(__AVX512VNNI__)
+  constexpr int kOffset = F::kOffset + (F::kDepth == 0 ? 128 : 0);
+#else
+  constexpr int kOffset = F::kOffset;
+#endif
+  constexpr int kCount = 8 / F::kSubs;
+  Vi sums[R];
+  block_sums<F, R, Sub * kCount, kCount>(at, h, a, sums);
+  const Vf scale = F::scale(at, h, Sub);
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    const std::int32_t q_sum = F::kSubs == 1 ? a[r]->sum[0] + a[r]->sum[1] : a[r]->sum[Sub];
+    if constexpr (kOffset != 0) sums[r] = simd::isub(sums[r], simd::iset1(kOffset * q_sum));
+    acc[r] = simd::fma(simd::to_float(sums[r]), simd::mul(scale, simd::set1(a[r]->d)), acc[r]);
+    if constexpr (F::kMin) {
+      const float total = F::kSubs == 1 ? a[r]->total : a[r]->d * static_cast<float>(q_sum);
+      acc[r] = simd::fma(F::minimum(at, h, Sub), simd::set1(total), acc[r]);
+    }
+  }
+}
+
+/// Packed integer weights times int8 activations.
+template <class F>
+struct Int8 {
+  static std::size_t row_bytes(std::int64_t k) { return static_cast<std::size_t>(k / 32) * sizeof(Block); }
+  static std::size_t tile_bytes(std::int64_t k) { return F::tile_bytes(k); }
+  static void prepare(const met::LinearArgs& args, std::int64_t r, void* to) {
+    activations::quantise(args, r, to);
+  }
+  static bool in_place(const met::LinearArgs&) { return false; }
+
+  template <int R>
+  static void tile(const std::uint8_t* weights, const void* const (&rows)[R], std::int64_t k, float* out) {
+    Vf acc[kParts][R];
+    for (auto& part : acc)
+      for (Vf& v : part) v = simd::zero();
+    for (std::int64_t b = 0; b < k / 32; ++b) {
+      const auto at = F::at(weights, b);
+      const Block* a[R];
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) a[r] = static_cast<const Block*>(rows[r]) + b;
+#pragma GCC unroll 8
+      for (int h = 0; h < kParts; ++h) {
+        add_block<F, R, 0>(at, h, a, acc[h]);
+        if constexpr (F::kSubs == 2) add_block<F, R, 1>(at, h, a, acc[h]);
+      }
+    }
+    for (int h = 0; h < kParts; ++h)
+      for (int r = 0; r < R; ++r) simd::store(out + r * kColumns + h * kLanes, acc[h][r]);
+  }
+};
+
+/// Weights widened to f32 times f32 activations. F widens blocks of `kBlock` k: expand(tile, b, k,
+/// out[k][16]).
+template <class F>
+struct Float {
+  static std::size_t row_bytes(std::int64_t k) { return static_cast<std::size_t>(k) * sizeof(float); }
+  static std::size_t tile_bytes(std::int64_t k) { return F::tile_bytes(k); }
+  static void prepare(const met::LinearArgs& args, std::int64_t r, void* to) {
+    activations::normalise(args, r, to);
+  }
+  static bool in_place(const met::LinearArgs& args) { return args.norm_weight == nullptr; }
+
+  template <int R>
+  static void tile(const std::uint8_t* weights, const void* const (&rows)[R], std::int64_t k, float* out) {
+    Vf acc[kParts][R];
+    for (auto& part : acc)
+      for (Vf& v : part) v = simd::zero();
+    for (std::int64_t b = 0; b * 32 < k; ++b) {
+      const int count = k - b * 32 < 32 ? static_cast<int>(k - b * 32) : 32;
+      const typename F::Wide wide(weights, b);
+      const float* x[R];
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) x[r] = static_cast<const float*>(rows[r]) + b * 32;
+      for (int i = 0; i < count; ++i) {
+#pragma GCC unroll 8
+        for (int h = 0; h < kParts; ++h) {
+          const Vf w = wide.load(i, h);
+#pragma GCC unroll 8
+          for (int r = 0; r < R; ++r) acc[h][r] = simd::fma(w, simd::set1(x[r][i]), acc[h][r]);
+        }
+      }
+    }
+    for (int h = 0; h < kParts; ++h)
+      for (int r = 0; r < R; ++r) simd::store(out + r * kColumns + h * kLanes, acc[h][r]);
+  }
+};
+
+/// Any format of packed.h for `Float`.
+template <class F>
+struct Dequantised {
+  static std::size_t tile_bytes(std::int64_t k) { return F::tile_bytes(k); }
+  struct Wide {
+    alignas(64) float w[32][kColumns];
+    Wide(const std::uint8_t* tile, std::int64_t b) {
+      const auto at = F::at(tile, b);
+      float column[32];
+      for (int c = 0; c < kColumns; ++c) {
+        F::column(at, c, column);
+        for (int i = 0; i < 32; ++i) w[i][c] = column[i];
+      }
+    }
+    Vf load(int i, int h) const { return simd::load(&w[i][h * kLanes]); }
+  };
+};
+
+/// Stores one row of 16 sums (gated: gate's, with up's in `up`) to columns [c, c + 16) of y, as far as they
+/// exist.
+inline void finish(const met::LinearArgs& args, std::int64_t r, std::int64_t c, float* sums, float* up,
+                   std::int64_t columns) {
+  const std::int64_t valid = columns - c < kColumns ? columns - c : kColumns;
+  float* y = args.y + r * args.ldy + c;
+  if (args.bias != nullptr) {
+    for (std::int64_t i = 0; i < valid; ++i) sums[i] += args.bias[c + i];
+    if (up != nullptr)
+      for (std::int64_t i = 0; i < valid; ++i) up[i] += args.bias[columns + c + i];
+  }
+  if (up != nullptr) {
+    for (int h = 0; h < kParts; ++h) {
+      const Vf gate = simd::load(sums + h * kLanes);
+      const Vf active = args.epilogue == met::Epilogue::kSiluMul ? simd::silu(gate) : simd::gelu_tanh(gate);
+      simd::store(sums + h * kLanes, simd::mul(active, simd::load(up + h * kLanes)));
+    }
+  } else if (args.epilogue == met::Epilogue::kResidual) {
+    const float* residual = args.residual + r * args.ldy + c;
+    for (std::int64_t i = 0; i < valid; ++i) sums[i] += residual[i];
+  }
+  std::memcpy(y, sums, static_cast<std::size_t>(valid) * sizeof(float));
+}
+
+/// Prepared rows: in x itself, in the thread's scratch or in the shared workspace.
+struct Rows {
+  const std::uint8_t* base;
+  std::size_t stride;
+  const void* operator[](std::int64_t r) const { return base + static_cast<std::size_t>(r) * stride; }
+};
+
+template <class K>
+Rows prepare_rows(const met::LinearArgs& args, const MetCpuContext* ctx, std::int64_t rows,
+                  std::int64_t* first_item) {
+  if (K::in_place(args) && args.gather == nullptr)
+    return {reinterpret_cast<const std::uint8_t*>(args.x),
+            static_cast<std::size_t>(args.ldx) * sizeof(float)};
+  // Fewer values than this cost less to prepare in every thread than a barrier does.
+  constexpr std::int64_t kRedundantValues = 8192;
+  const std::size_t stride = (K::row_bytes(args.k) + 63) / 64 * 64;
+  const bool alone = ctx->threads == 1;
+  if (!alone && rows * args.k <= kRedundantValues &&
+      stride * static_cast<std::size_t>(rows) <= ctx->scratch_bytes) {
+    auto* to = static_cast<std::uint8_t*>(ctx->scratch);
+    for (std::int64_t r = 0; r < rows; ++r) K::prepare(args, r, to + static_cast<std::size_t>(r) * stride);
+    return {to, stride};
+  }
+  auto* to = static_cast<std::uint8_t*>(args.workspace);
+  const std::int64_t chunk = rows >= 16 * ctx->threads ? 4 : 1;
+  for (std::int64_t r = met_next(ctx, chunk); r < rows; r = met_next(ctx, chunk)) {
+    const std::int64_t end = r + chunk < rows ? r + chunk : rows;
+    for (std::int64_t i = r; i < end; ++i) K::prepare(args, i, to + static_cast<std::size_t>(i) * stride);
+  }
+  // Each thread has claimed once in vain.
+  *first_item = (rows + chunk - 1) / chunk * chunk + chunk * ctx->threads;
+  if (!alone) met_barrier(ctx);
+  return {to, stride};
+}
+
+template <class K, int R>
+void multiply(const met::LinearArgs& args, const Rows& prepared, const std::uint8_t* tile, std::int64_t r,
+              std::int64_t c, std::int64_t columns, bool gated) {
+  alignas(64) float sums[2][R * kColumns];
+  const void* rows[R];
+  for (int i = 0; i < R; ++i) rows[i] = prepared[r + i];
+  K::template tile<R>(tile, rows, args.k, sums[0]);
+  if (gated) K::template tile<R>(tile + K::tile_bytes(args.k), rows, args.k, sums[1]);
+  for (int i = 0; i < R; ++i)
+    finish(args, r + i, c, sums[0] + i * kColumns, gated ? sums[1] + i * kColumns : nullptr, columns);
+}
+
+template <class K>
+void run(const met::LinearArgs& args, const MetCpuContext* ctx) {
+  const std::int64_t rows = *args.rows;
+  if (rows <= 0) return;
+  std::int64_t first_item = 0;
+  const Rows prepared = prepare_rows<K>(args, ctx, rows, &first_item);
+
+  const bool gated = args.epilogue == met::Epilogue::kSiluMul || args.epilogue == met::Epilogue::kGeluMul;
+  const std::int64_t columns = gated ? args.n / 2 : args.n;
+  const std::int64_t units = (columns + kColumns - 1) / kColumns;
+  const std::size_t unit_bytes = K::tile_bytes(args.k) * (gated ? 2 : 1);
+
+  // An item is a few units of columns by a chunk of rows. Sixteen items a thread even out a busy neighbour;
+  // items of less than 16 KiB of weights would cost more to claim than they save.
+  constexpr std::int64_t kRowChunk = 64;
+  const std::int64_t row_chunks = (rows + kRowChunk - 1) / kRowChunk;
+  const std::int64_t wanted = units * row_chunks / (16 * ctx->threads);
+  const auto least = static_cast<std::int64_t>(16384 / unit_bytes) / (rows < kRowChunk ? rows : kRowChunk);
+  std::int64_t group = wanted > least ? wanted : least;
+  group = group < 1 ? 1 : group;
+  const std::int64_t groups = (units + group - 1) / group;
+
+  const auto* weights = static_cast<const std::uint8_t*>(args.weights);
+  for (;;) {
+    const std::int64_t item = met_next(ctx, 1) - first_item;
+    if (item >= groups * row_chunks) return;
+    const std::int64_t row_begin = item % row_chunks * kRowChunk;
+    const std::int64_t row_end = row_begin + kRowChunk < rows ? row_begin + kRowChunk : rows;
+    const std::int64_t unit_begin = item / row_chunks * group;
+    const std::int64_t unit_end = unit_begin + group < units ? unit_begin + group : units;
+    for (std::int64_t u = unit_begin; u < unit_end; ++u) {
+      const std::uint8_t* tile = weights + static_cast<std::size_t>(u) * unit_bytes;
+      const std::int64_t c = u * kColumns;
+      std::int64_t r = row_begin;
+      for (; r + kRowsAtOnce <= row_end; r += kRowsAtOnce)
+        multiply<K, kRowsAtOnce>(args, prepared, tile, r, c, columns, gated);
+      if (row_end - r == 3) multiply<K, 3>(args, prepared, tile, r, c, columns, gated);
+      if (row_end - r == 2) multiply<K, 2>(args, prepared, tile, r, c, columns, gated);
+      if (row_end - r == 1) multiply<K, 1>(args, prepared, tile, r, c, columns, gated);
+    }
+  }
+}
+
+}  // namespace linear
+}  // namespace
+
+/// The entries of one packed format.
+#define MET_LINEAR_ENTRIES(entry, Format)                                                                   \
+  MET_CPU_KERNEL(linear_##entry, met::LinearArgs) { linear::run<linear::Int8<packed::Format>>(args, ctx); } \
+  MET_CPU_KERNEL(linear_##entry##_f32, met::LinearArgs) {                                                   \
+    linear::run<linear::Float<linear::Dequantised<packed::Format>>>(args, ctx);                             \
+  }

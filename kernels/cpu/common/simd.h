@@ -1,0 +1,353 @@
+// One vocabulary of vectors over the instruction sets that a kernel is compiled for: generic (SSE4.2), avx2,
+// avx512 (VNNI). kLanes floats or 32-bit integers, 4 * kLanes bytes. Every operation rounds as written: no
+// contraction is left to the compiler.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+// GCC 12 reports the undefined operands inside its own AVX-512 intrinsics.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
+namespace {
+namespace simd {
+
+inline float bits_to_float(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
+inline std::uint32_t float_to_bits(float value) { return __builtin_bit_cast(std::uint32_t, value); }
+
+#if defined(__AVX512F__)
+
+constexpr int kLanes = 16;
+using Vf = __m512;
+using Vi = __m512i;
+
+inline Vf zero() { return _mm512_setzero_ps(); }
+inline Vf set1(float v) { return _mm512_set1_ps(v); }
+inline Vf load(const float* p) { return _mm512_loadu_ps(p); }
+inline void store(float* p, Vf v) { _mm512_storeu_ps(p, v); }
+inline Vf add(Vf a, Vf b) { return _mm512_add_ps(a, b); }
+inline Vf sub(Vf a, Vf b) { return _mm512_sub_ps(a, b); }
+inline Vf mul(Vf a, Vf b) { return _mm512_mul_ps(a, b); }
+inline Vf div(Vf a, Vf b) { return _mm512_div_ps(a, b); }
+/// The smaller (larger); b where either is NaN.
+inline Vf min(Vf a, Vf b) { return _mm512_min_ps(a, b); }
+inline Vf max(Vf a, Vf b) { return _mm512_max_ps(a, b); }
+/// a * b + c.
+inline Vf fma(Vf a, Vf b, Vf c) { return _mm512_fmadd_ps(a, b, c); }
+/// where x < y: a, else b (also for NaN).
+inline Vf select_less(Vf x, Vf y, Vf a, Vf b) {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, y, _CMP_LT_OQ), b, a);
+}
+inline Vf load_f16(const std::uint16_t* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+inline Vf load_bf16(const std::uint16_t* p) {
+  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+inline void store_f16(std::uint16_t* p, Vf v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+inline Vi izero() { return _mm512_setzero_si512(); }
+inline Vi iset1(std::int32_t v) { return _mm512_set1_epi32(v); }
+inline Vi iload(const void* p) { return _mm512_loadu_si512(p); }
+inline void istore(void* p, Vi v) { _mm512_storeu_si512(p, v); }
+inline Vi iand(Vi a, Vi b) { return _mm512_and_si512(a, b); }
+inline Vi ior(Vi a, Vi b) { return _mm512_or_si512(a, b); }
+inline Vi ixor(Vi a, Vi b) { return _mm512_xor_si512(a, b); }
+inline Vi iadd(Vi a, Vi b) { return _mm512_add_epi32(a, b); }
+inline Vi isub(Vi a, Vi b) { return _mm512_sub_epi32(a, b); }
+inline Vi imax(Vi a, Vi b) { return _mm512_max_epi32(a, b); }
+template <int Bits>
+inline Vi shift_right16(Vi a) {
+  return _mm512_srli_epi16(a, Bits);
+}
+template <int Bits>
+inline Vi shift_left16(Vi a) {
+  return _mm512_slli_epi16(a, Bits);
+}
+template <int Bits>
+inline Vi shift_left32(Vi a) {
+  return _mm512_slli_epi32(a, Bits);
+}
+inline Vf to_float(Vi v) { return _mm512_cvtepi32_ps(v); }
+inline Vi to_int(Vf v) { return _mm512_cvtps_epi32(v); }
+inline Vi as_int(Vf v) { return _mm512_castps_si512(v); }
+inline Vf as_float(Vi v) { return _mm512_castsi512_ps(v); }
+/// kLanes unsigned (signed) bytes, widened.
+inline Vi load_u8(const std::uint8_t* p) {
+  return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+inline Vi load_s8(const std::int8_t* p) {
+  return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+/// Stores each lane's low byte, saturated.
+inline void store_s8(std::int8_t* p, Vi v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(v));
+}
+/// In each 128 bits, bytes of `table` chosen by `index` (0 to 15).
+inline Vi lookup16(__m128i table, Vi index) {
+  return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), index);
+}
+inline float sum(Vf v) {
+  const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  const __m128 q = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+  const __m128 d = _mm_add_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_add_ss(d, _mm_movehdup_ps(d)));
+}
+
+#elif defined(__AVX2__)
+
+constexpr int kLanes = 8;
+using Vf = __m256;
+using Vi = __m256i;
+
+inline Vf zero() { return _mm256_setzero_ps(); }
+inline Vf set1(float v) { return _mm256_set1_ps(v); }
+inline Vf load(const float* p) { return _mm256_loadu_ps(p); }
+inline void store(float* p, Vf v) { _mm256_storeu_ps(p, v); }
+inline Vf add(Vf a, Vf b) { return _mm256_add_ps(a, b); }
+inline Vf sub(Vf a, Vf b) { return _mm256_sub_ps(a, b); }
+inline Vf mul(Vf a, Vf b) { return _mm256_mul_ps(a, b); }
+inline Vf div(Vf a, Vf b) { return _mm256_div_ps(a, b); }
+inline Vf min(Vf a, Vf b) { return _mm256_min_ps(a, b); }
+inline Vf max(Vf a, Vf b) { return _mm256_max_ps(a, b); }
+inline Vf fma(Vf a, Vf b, Vf c) { return _mm256_fmadd_ps(a, b, c); }
+inline Vf select_less(Vf x, Vf y, Vf a, Vf b) {
+  return _mm256_blendv_ps(b, a, _mm256_cmp_ps(x, y, _CMP_LT_OQ));
+}
+inline Vf load_f16(const std::uint16_t* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+inline Vf load_bf16(const std::uint16_t* p) {
+  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+inline void store_f16(std::uint16_t* p, Vf v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+inline Vi izero() { return _mm256_setzero_si256(); }
+inline Vi iset1(std::int32_t v) { return _mm256_set1_epi32(v); }
+inline Vi iload(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+inline void istore(void* p, Vi v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
+inline Vi iand(Vi a, Vi b) { return _mm256_and_si256(a, b); }
+inline Vi ior(Vi a, Vi b) { return _mm256_or_si256(a, b); }
+inline Vi ixor(Vi a, Vi b) { return _mm256_xor_si256(a, b); }
+inline Vi iadd(Vi a, Vi b) { return _mm256_add_epi32(a, b); }
+inline Vi isub(Vi a, Vi b) { return _mm256_sub_epi32(a, b); }
+inline Vi imax(Vi a, Vi b) { return _mm256_max_epi32(a, b); }
+template <int Bits>
+inline Vi shift_right16(Vi a) {
+  return _mm256_srli_epi16(a, Bits);
+}
+template <int Bits>
+inline Vi shift_left16(Vi a) {
+  return _mm256_slli_epi16(a, Bits);
+}
+template <int Bits>
+inline Vi shift_left32(Vi a) {
+  return _mm256_slli_epi32(a, Bits);
+}
+inline Vf to_float(Vi v) { return _mm256_cvtepi32_ps(v); }
+inline Vi to_int(Vf v) { return _mm256_cvtps_epi32(v); }
+inline Vi as_int(Vf v) { return _mm256_castps_si256(v); }
+inline Vf as_float(Vi v) { return _mm256_castsi256_ps(v); }
+inline Vi load_u8(const std::uint8_t* p) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+}
+inline Vi load_s8(const std::int8_t* p) {
+  return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+}
+inline void store_s8(std::int8_t* p, Vi v) {
+  const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(words, words));
+}
+inline Vi lookup16(__m128i table, Vi index) {
+  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), index);
+}
+inline float sum(Vf v) {
+  const __m128 q = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  const __m128 d = _mm_add_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_add_ss(d, _mm_movehdup_ps(d)));
+}
+inline Vi multiply_bytes(Vi u, Vi s) { return _mm256_maddubs_epi16(u, s); }
+inline Vi multiply_signed(Vi w, Vi a) {
+  return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w));
+}
+inline Vi add16(Vi a, Vi b) { return _mm256_add_epi16(a, b); }
+inline Vi widen_pairs(Vi a) { return _mm256_madd_epi16(a, _mm256_set1_epi16(1)); }
+
+#else
+
+constexpr int kLanes = 4;
+using Vf = __m128;
+using Vi = __m128i;
+
+inline Vf zero() { return _mm_setzero_ps(); }
+inline Vf set1(float v) { return _mm_set1_ps(v); }
+inline Vf load(const float* p) { return _mm_loadu_ps(p); }
+inline void store(float* p, Vf v) { _mm_storeu_ps(p, v); }
+inline Vf add(Vf a, Vf b) { return _mm_add_ps(a, b); }
+inline Vf sub(Vf a, Vf b) { return _mm_sub_ps(a, b); }
+inline Vf mul(Vf a, Vf b) { return _mm_mul_ps(a, b); }
+inline Vf div(Vf a, Vf b) { return _mm_div_ps(a, b); }
+inline Vf min(Vf a, Vf b) { return _mm_min_ps(a, b); }
+inline Vf max(Vf a, Vf b) { return _mm_max_ps(a, b); }
+inline Vf fma(Vf a, Vf b, Vf c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }  // rounds twice: no FMA here
+inline Vf select_less(Vf x, Vf y, Vf a, Vf b) { return _mm_blendv_ps(b, a, _mm_cmplt_ps(x, y)); }
+inline Vf load_bf16(const std::uint16_t* p) {
+  const __m128i wide = _mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  return _mm_castsi128_ps(_mm_slli_epi32(wide, 16));
+}
+/// Exponent and mantissa move to binary32's places; a multiplication by 2^112 corrects the bias and makes
+/// subnormals normal; infinities and NaN are put in by hand.
+inline Vf load_f16(const std::uint16_t* p) {
+  const __m128i h = _mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  const __m128i magnitude = _mm_and_si128(h, _mm_set1_epi32(0x7FFF));
+  const __m128i sign = _mm_slli_epi32(_mm_and_si128(h, _mm_set1_epi32(0x8000)), 16);
+  const __m128 scaled = _mm_mul_ps(_mm_castsi128_ps(_mm_slli_epi32(magnitude, 13)), _mm_set1_ps(0x1p112F));
+  const __m128i special = _mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7BFF));
+  const __m128i exponent = _mm_and_si128(special, _mm_set1_epi32(0x7F800000));
+  return _mm_castsi128_ps(_mm_or_si128(_mm_or_si128(_mm_castps_si128(scaled), exponent), sign));
+}
+inline void store_f16(std::uint16_t* p, Vf v) {
+  alignas(16) float values[4];
+  _mm_store_ps(values, v);
+  for (int i = 0; i < 4; ++i) {
+    const std::uint32_t bits = float_to_bits(values[i]);
+    const std::uint32_t sign = bits >> 16U & 0x8000U;
+    const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
+    std::uint32_t half = 0;
+    if (magnitude > 0x7F800000U) {
+      half = 0x7E00U;
+    } else if (magnitude >= 0x477FF000U) {  // rounds to 65536 or more
+      half = 0x7C00U;
+    } else if (magnitude < 0x38800000U) {  // subnormal: adding 0.5 rounds at 2^-24
+      half = float_to_bits(bits_to_float(magnitude) + 0.5F) - 0x3F000000U;
+    } else {
+      half = (magnitude + 0xFFFU + (magnitude >> 13U & 1U) - 0x38000000U) >> 13U;
+    }
+    p[i] = static_cast<std::uint16_t>(sign | half);
+  }
+}
+
+inline Vi izero() { return _mm_setzero_si128(); }
+inline Vi iset1(std::int32_t v) { return _mm_set1_epi32(v); }
+inline Vi iload(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+inline void istore(void* p, Vi v) { _mm_storeu_si128(static_cast<__m128i*>(p), v); }
+inline Vi iand(Vi a, Vi b) { return _mm_and_si128(a, b); }
+inline Vi ior(Vi a, Vi b) { return _mm_or_si128(a, b); }
+inline Vi ixor(Vi a, Vi b) { return _mm_xor_si128(a, b); }
+inline Vi iadd(Vi a, Vi b) { return _mm_add_epi32(a, b); }
+inline Vi isub(Vi a, Vi b) { return _mm_sub_epi32(a, b); }
+inline Vi imax(Vi a, Vi b) { return _mm_max_epi32(a, b); }
+template <int Bits>
+inline Vi shift_right16(Vi a) {
+  return _mm_srli_epi16(a, Bits);
+}
+template <int Bits>
+inline Vi shift_left16(Vi a) {
+  return _mm_slli_epi16(a, Bits);
+}
+template <int Bits>
+inline Vi shift_left32(Vi a) {
+  return _mm_slli_epi32(a, Bits);
+}
+inline Vf to_float(Vi v) { return _mm_cvtepi32_ps(v); }
+inline Vi to_int(Vf v) { return _mm_cvtps_epi32(v); }
+inline Vi as_int(Vf v) { return _mm_castps_si128(v); }
+inline Vf as_float(Vi v) { return _mm_castsi128_ps(v); }
+inline Vi load_u8(const std::uint8_t* p) {
+  std::int32_t bytes;
+  std::memcpy(&bytes, p, 4);
+  return _mm_cvtepu8_epi32(_mm_cvtsi32_si128(bytes));
+}
+inline Vi load_s8(const std::int8_t* p) {
+  std::int32_t bytes;
+  std::memcpy(&bytes, p, 4);
+  return _mm_cvtepi8_epi32(_mm_cvtsi32_si128(bytes));
+}
+inline void store_s8(std::int8_t* p, Vi v) {
+  const __m128i words = _mm_packs_epi32(v, v);
+  const std::int32_t bytes = _mm_cvtsi128_si32(_mm_packs_epi16(words, words));
+  std::memcpy(p, &bytes, 4);
+}
+inline Vi lookup16(__m128i table, Vi index) { return _mm_shuffle_epi8(table, index); }
+inline float sum(Vf v) {
+  const __m128 d = _mm_add_ps(v, _mm_movehl_ps(v, v));
+  return _mm_cvtss_f32(_mm_add_ss(d, _mm_shuffle_ps(d, d, 1)));
+}
+inline Vi multiply_bytes(Vi u, Vi s) { return _mm_maddubs_epi16(u, s); }
+inline Vi multiply_signed(Vi w, Vi a) { return _mm_maddubs_epi16(_mm_abs_epi8(w), _mm_sign_epi8(a, w)); }
+inline Vi add16(Vi a, Vi b) { return _mm_add_epi16(a, b); }
+inline Vi widen_pairs(Vi a) { return _mm_madd_epi16(a, _mm_set1_epi16(1)); }
+
+#endif
+
+/// All lanes become the 4 bytes at p.
+inline Vi broadcast4(const void* p) {
+  std::int32_t bytes;
+  std::memcpy(&bytes, p, 4);
+  return iset1(bytes);
+}
+inline Vi bytes(std::uint8_t v) { return iset1(static_cast<std::int32_t>(v * 0x01010101U)); }
+inline Vf magnitude(Vf v) { return as_float(iand(as_int(v), iset1(0x7FFFFFFF))); }
+
+inline float square_root(float v) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(v))); }
+
+/// Largest lane.
+inline std::int32_t max_lane(Vi v) {
+  alignas(64) std::int32_t lanes[kLanes];
+  istore(lanes, v);
+  std::int32_t m = lanes[0];
+  for (int i = 1; i < kLanes; ++i) m = lanes[i] > m ? lanes[i] : m;
+  return m;
+}
+inline std::int32_t sum(Vi v) {
+  alignas(64) std::int32_t lanes[kLanes];
+  istore(lanes, v);
+  std::int32_t s = 0;
+  for (int i = 0; i < kLanes; ++i) s += lanes[i];
+  return s;
+}
+
+/// e^x to about 2 ulp; 0 below -86.9, infinity above 88.7; NaN stays NaN.
+/// Cody and Waite's reduction to |r| <= ln 2 / 2, then the Taylor polynomial of degree 7.
+inline Vf exp(Vf x) {
+  const Vf low = set1(-86.9F);
+  const Vf bounded = min(set1(88.72284F), max(low, x));
+  const Vi n = to_int(mul(bounded, set1(1.44269504F)));
+  const Vf nf = to_float(n);
+  Vf r = fma(nf, set1(-0.693145752F), bounded);
+  r = fma(nf, set1(-1.42860677e-6F), r);
+  Vf p = set1(1.98412698e-4F);
+  p = fma(p, r, set1(1.38888889e-3F));
+  p = fma(p, r, set1(8.33333333e-3F));
+  p = fma(p, r, set1(4.16666667e-2F));
+  p = fma(p, r, set1(1.66666667e-1F));
+  p = fma(p, r, set1(0.5F));
+  p = fma(p, r, set1(1.0F));
+  p = fma(p, r, set1(1.0F));
+  // 2^n in two steps, so that n = 128 does not overflow the exponent on the way.
+  const Vi half = iadd(n, iset1(-1));
+  const Vf scaled = mul(mul(p, set1(2.0F)), as_float(shift_left32<23>(iadd(half, iset1(127)))));
+  const Vf low_zero = select_less(x, low, zero(), scaled);
+  return select_less(set1(88.72284F), x, set1(bits_to_float(0x7F800000U)), low_zero);
+}
+
+inline Vf silu(Vf x) { return div(x, add(set1(1.0F), exp(sub(zero(), x)))); }
+
+/// x * sigmoid(2 u), u = sqrt(2 / pi) * (x + 0.044715 x^3): GELU by its tanh approximation.
+inline Vf gelu_tanh(Vf x) {
+  const Vf cubic = mul(mul(mul(x, x), x), set1(0.044715F));
+  const Vf u = mul(add(x, cubic), set1(-1.59576912F));
+  return div(x, add(set1(1.0F), exp(u)));
+}
+
+}  // namespace simd
+}  // namespace

@@ -1,0 +1,108 @@
+#include "ops/linear/linear_pack.h"
+
+#include <cstring>
+#include <string>
+
+#include "ops/linear/tile_writer.h"
+
+namespace met::ops {
+namespace {
+
+/// One format: its kernels, its packed size, and who writes its tiles.
+struct Format {
+  DType type;
+  std::string_view module, entry, entry_f32, embedding_entry;
+  std::size_t (*tile_bytes)(std::int64_t k);
+  TileWriter write;
+};
+
+constexpr std::string_view kFloatModule = "linear_float";
+constexpr std::string_view kNibbleModule = "linear_q4x32";
+constexpr std::string_view kByteModule = "linear_q8x32";
+
+constexpr Format kFormats[] = {
+    {DType::kF32, kFloatModule, "linear_f32", "linear_f32", "embedding_f32", float_tile_bytes<4>,
+     write_floats<4>},
+    {DType::kF16, kFloatModule, "linear_f16", "linear_f16", "embedding_f16", float_tile_bytes<2>,
+     write_floats<2>},
+    {DType::kBF16, kFloatModule, "linear_bf16", "linear_bf16", "embedding_bf16", float_tile_bytes<2>,
+     write_floats<2>},
+    {DType::kQ4_0, kNibbleModule, "linear_q4_0", "linear_q4_0_f32", "embedding_q4_0", block32_tile_bytes<288>,
+     write_q4_0},
+    {DType::kQ4_1, kNibbleModule, "linear_q4_1", "linear_q4_1_f32", "embedding_q4_1", block32_tile_bytes<320>,
+     write_q4_1},
+    {DType::kQ8_0, kByteModule, "linear_q8_0", "linear_q8_0_f32", "embedding_q8_0", block32_tile_bytes<544>,
+     write_q8_0},
+};
+
+const Format* find(DType type) {
+  for (const Format& format : kFormats)
+    if (format.type == type) return &format;
+  return nullptr;
+}
+
+/// Row `row` of the parts stacked along n.
+const std::byte* stacked_row(std::span<const LinearPart> parts, std::int64_t row) {
+  for (const LinearPart& part : parts) {
+    if (row < part.n) return part.rows + static_cast<std::size_t>(row) * part.row_bytes;
+    row -= part.n;
+  }
+  return nullptr;
+}
+
+/// The source of column `c` of tile `tile`, or null for padding.
+const std::byte* source_row(const LinearPack& pack, std::span<const LinearPart> parts, std::int64_t tile,
+                            std::int64_t c) {
+  if (!pack.gated) return stacked_row(parts, tile * kTileColumns + c);
+  const std::int64_t half = pack.n / 2;
+  const std::int64_t row = tile / 2 * kTileColumns + c;
+  return row < half ? stacked_row(parts, tile % 2 * half + row) : nullptr;
+}
+
+}  // namespace
+
+Result<LinearPack> plan_linear_pack(DType type, std::int64_t n, std::int64_t k, ActivationMode mode,
+                                    bool gated) {
+  const Format* format = find(type);
+  const std::string name(info(type).name);
+  if (format == nullptr) return unsupported("type", "the CPU kernels do not multiply " + name + " weights");
+  if (n <= 0 || k <= 0) return invalid("shape", "a weight matrix needs rows and columns");
+  if (k % info(type).block_elements != 0)
+    return invalid("shape", "rows of " + std::to_string(k) + " values do not split into " + name +
+                                " blocks of " + std::to_string(info(type).block_elements));
+  if (gated && n % 2 != 0) return invalid("shape", "gate and up differ in size");
+  LinearPack pack;
+  pack.type = type;
+  pack.mode = mode;
+  pack.n = n;
+  pack.k = k;
+  pack.gated = gated;
+  pack.module = format->module;
+  pack.entry = mode == ActivationMode::kInt8 ? format->entry : format->entry_f32;
+  pack.embedding_module = "embedding";
+  pack.embedding_entry = format->embedding_entry;
+  const std::int64_t columns = gated ? n / 2 : n;
+  pack.tiles = (columns + kTileColumns - 1) / kTileColumns * (gated ? 2 : 1);
+  pack.tile_bytes = format->tile_bytes(k);
+  pack.packed_bytes = static_cast<std::size_t>(pack.tiles) * pack.tile_bytes;
+  // int8: 48 bytes a block of 32; f32: the row itself.
+  const bool bytes = mode == ActivationMode::kInt8 && info(type).block_elements > 1;
+  const std::size_t row =
+      bytes ? static_cast<std::size_t>(k / 32) * 48 : static_cast<std::size_t>(k) * sizeof(float);
+  pack.workspace_row_bytes = (row + 63) / 64 * 64;
+  return pack;
+}
+
+void pack_linear(const LinearPack& pack, std::span<const LinearPart> parts, std::byte* packed,
+                 std::int64_t tile_begin, std::int64_t tile_end) {
+  const Format& format = *find(pack.type);
+  for (std::int64_t tile = tile_begin; tile < tile_end; ++tile) {
+    std::byte* to = packed + static_cast<std::size_t>(tile) * pack.tile_bytes;
+    std::memset(to, 0, pack.tile_bytes);
+    for (std::int64_t c = 0; c < kTileColumns; ++c)
+      if (const std::byte* row = source_row(pack, parts, tile, c))
+        format.write(row, pack.k, static_cast<int>(c), to);
+  }
+}
+
+}  // namespace met::ops
