@@ -5,6 +5,11 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <random>
+#include <span>
+#include <unordered_map>
+
+#include "core/siphash.h"
 
 namespace met::json {
 
@@ -53,14 +58,14 @@ std::string_view Value::type_name() const {
 
 namespace {
 
-// Objects past this size look keys up through a sorted index while parsing, so that a hostile document with
-// many members costs n log n and not n squared.
+// Objects past this size look keys up by hash while parsing, so that a hostile document with many members
+// costs n and not n squared.
 constexpr std::size_t kLinearMembersMax = 32;
 
 struct Frame {
   Value container;
   std::string key;
-  std::vector<std::pair<std::size_t, std::size_t>> sorted;  // (hash of key, member index), big objects only
+  std::unordered_multimap<std::size_t, std::size_t> places;  // hash of key -> member index, big objects only
 };
 
 // Receives the events of boost::json::basic_parser and keeps the text of numbers, so that from_chars decides.
@@ -73,7 +78,8 @@ class Builder {
   using error_code = boost::json::error_code;
   using string_view = boost::json::string_view;
 
-  explicit Builder(std::size_t values_max) : values_max_(values_max) {}
+  explicit Builder(const ParseLimits& limits)
+      : values_max_(limits.values_max), unique_keys_(limits.unique_keys) {}
   Value take() { return std::move(root_); }
   const std::string& problem() const { return problem_; }
 
@@ -144,36 +150,56 @@ class Builder {
     } else if (Frame& top = stack_.back(); top.container.is_array()) {
       top.container.as_array().push_back(std::move(value));
     } else {
-      add_member(top, std::move(value));
+      return add_member(top, std::move(value), ec);
     }
     return true;
   }
-  static void add_member(Frame& top, Value value) {
+  bool add_member(Frame& top, Value value, error_code& ec) {
     Object& object = top.container.as_object();
+    Value* old = nullptr;
     if (object.size() < kLinearMembersMax) {
-      object.set(std::move(top.key), std::move(value));
-      return;
+      old = object.find(top.key);
+    } else {
+      old = find_by_hash(top, object);
     }
-    const auto hash = [](std::string_view key) { return std::hash<std::string_view>{}(key); };
-    if (top.sorted.empty()) {
-      for (std::size_t i = 0; i < object.size(); ++i)
-        top.sorted.emplace_back(hash((object.begin() + static_cast<std::ptrdiff_t>(i))->first), i);
-      std::ranges::sort(top.sorted);
+    if (old != nullptr) {
+      if (unique_keys_) return refuse("the key " + shown(top.key) + " stands in one object twice", ec);
+      *old = std::move(value);
+      return true;
     }
-    const std::size_t h = hash(top.key);
-    auto it = std::ranges::lower_bound(top.sorted, std::pair{h, std::size_t{0}});
-    for (auto match = it; match != top.sorted.end() && match->first == h; ++match) {
-      auto member = object.begin() + static_cast<std::ptrdiff_t>(match->second);
-      if (member->first == top.key) {
-        member->second = std::move(value);
-        return;
-      }
-    }
-    top.sorted.insert(it, {h, object.size()});
+    if (object.size() >= kLinearMembersMax) top.places.emplace(hash(top.key), object.size());
     object.append(std::move(top.key), std::move(value));
+    return true;
+  }
+  static Value* find_by_hash(Frame& top, Object& object) {
+    if (top.places.empty())
+      for (std::size_t i = 0; i < object.size(); ++i) top.places.emplace(hash(member(object, i).first), i);
+    const auto [first, last] = top.places.equal_range(hash(top.key));
+    for (auto it = first; it != last; ++it)
+      if (member(object, it->second).first == top.key) return &member(object, it->second).second;
+    return nullptr;
+  }
+  // Keyed by chance once a process, so that nobody can prepare keys that collide.
+  static std::size_t hash(std::string_view key) {
+    static const SipKey secret = [] {
+      SipKey bytes;
+      std::random_device device;
+      for (auto& b : bytes) b = static_cast<std::uint8_t>(device());
+      return bytes;
+    }();
+    return siphash128(secret, std::as_bytes(std::span(key))).low;
+  }
+  static Object::Member& member(Object& object, std::size_t i) {
+    return *(object.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  static std::string shown(std::string_view key) {
+    std::string out;
+    write_string(key.substr(0, 80), out);
+    return out;
   }
 
   std::size_t values_max_;
+  bool unique_keys_;
   std::size_t values_ = 0;
   std::vector<Frame> stack_;
   std::string text_;
@@ -186,7 +212,7 @@ class Builder {
 Result<Value> parse(std::string_view text, const ParseLimits& limits) {
   boost::json::parse_options options;
   options.max_depth = limits.depth_max;
-  boost::json::basic_parser<Builder> parser(options, limits.values_max);
+  boost::json::basic_parser<Builder> parser(options, limits);
   boost::json::error_code ec;
   const std::size_t used = parser.write_some(false, text.data(), text.size(), ec);
   if (!ec && used < text.size()) ec = boost::json::error::extra_data;

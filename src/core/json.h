@@ -104,6 +104,7 @@ class Value {
 struct ParseLimits {
   std::size_t depth_max = 128;
   std::size_t values_max = 4'000'000;
+  bool unique_keys = false;  ///< an equal key in one object is an error instead of a later value
 };
 
 /// Parses one RFC 8259 document. Errors: kInvalidArgument with the byte offset: bad syntax, invalid UTF-8,

@@ -50,6 +50,19 @@ TEST(JsonParse, ManyMembersStayQuickAndLastWins) {
   EXPECT_EQ(v->find("k99999")->as_int(), -1);
 }
 
+TEST(JsonParse, EqualKeysAreRefusedWhereAskedFor) {
+  const ParseLimits unique{.unique_keys = true};
+  EXPECT_TRUE(parse(R"({"a":{"b":1},"c":{"b":2}})", unique));
+  EXPECT_NE(
+      parse(R"({"a":1,"b":{"x":1,"x":2}})", unique).error().message.find("\"x\" stands in one object twice"),
+      std::string::npos);
+  std::string many = "{";
+  for (int i = 0; i < 100; ++i) many += "\"k" + std::to_string(i) + "\":0,";
+  EXPECT_TRUE(parse(many + "\"last\":0}", unique));
+  EXPECT_FALSE(parse(many + "\"k3\":0}", unique));
+  EXPECT_FALSE(parse(many + "\"k77\":0}", unique));
+}
+
 TEST(JsonWrite, EscapesAsJsonAsks) {
   std::string out;
   write_string("a\"\\\n\x01\xff€", out);
