@@ -170,7 +170,7 @@ Result<> read_scaling(const Reader& in, const ModelConfig& model, RopeConfig& ou
   if (!type || *type == "none") return {};
   if (*type != "linear" && *type != "yarn")
     return unsupported(
-        name, name + " " + formats::quoted(*type) + " is not supported; supported: none, linear, yarn");
+        name, name + " " + formats::shown(*type) + " is not supported; supported: none, linear, yarn");
   out.kind = *type == "linear" ? RopeKind::kLinear : RopeKind::kYarn;
   MET_ASSIGN(out.factor, in.positive("rope.scaling.factor", out.factor));
   return out.kind == RopeKind::kYarn ? read_yarn(in, model, out) : Result<>{};
@@ -309,7 +309,7 @@ Result<const Architecture*> architecture_of(const GgufFile& file) {
     if (row.name == *name) return &row;
     known += (known.empty() ? "" : ", ") + std::string(row.name);
   }
-  return unsupported("general.architecture", "general.architecture " + formats::quoted(*name) +
+  return unsupported("general.architecture", "general.architecture " + formats::shown(*name) +
                                                  " is not supported; supported: " + known);
 }
 

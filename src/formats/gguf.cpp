@@ -20,7 +20,7 @@ T load(const std::byte* at) {
 }
 
 std::unexpected<Error> wrong_kind(std::string_view key, const GgufValue& value, std::string_view wanted) {
-  return corrupt(std::string(key), "metadata key " + quoted(key) + " is of type " + value.type_name() +
+  return corrupt(std::string(key), "metadata key " + shown(key) + " is of type " + value.type_name() +
                                        ", but " + std::string(wanted) + " is needed");
 }
 

@@ -127,7 +127,7 @@ class GgufParser {
 
   Result<> metadata_entry(std::uint64_t index) {
     MET_ASSIGN(const std::string_view key, short_text(kKeyBytesMax, "metadata key " + std::to_string(index)));
-    const std::string what = "metadata key " + quoted(key);
+    const std::string what = "metadata key " + shown(key);
     MET_ASSIGN(const GgufType type, value_type(what));
     if (type == GgufType::kArray) return array(key, what);
     if (type == GgufType::kString) {
@@ -200,7 +200,7 @@ class GgufParser {
     const auto twice = std::ranges::adjacent_find(order, {}, key);
     if (twice == order.end()) return {};
     return corrupt(std::string(key(*twice)),
-                   "metadata key " + quoted(key(*twice)) + " stands in the file twice");
+                   "metadata key " + shown(key(*twice)) + " stands in the file twice");
   }
 
   Result<> alignment() {
@@ -220,7 +220,7 @@ class GgufParser {
     MET_ASSIGN(const std::string_view name,
                short_text(kTensorNameBytesMax, "the name of tensor " + std::to_string(index)));
     TensorEntry tensor{.name = std::string(name)};
-    const std::string what = "tensor " + quoted(name);
+    const std::string what = "tensor " + shown(name);
     MET_ASSIGN(const auto rank, read<std::uint32_t>(what));
     if (rank > kRankMax)
       return corrupt(tensor.name,
@@ -269,7 +269,7 @@ class GgufParser {
     const std::uint64_t data = (at_ + file_.alignment_ - 1) / file_.alignment_ * file_.alignment_;
     for (TensorEntry& tensor : file_.tensors_)
       if (__builtin_add_overflow(tensor.offset, data, &tensor.offset))
-        return corrupt(tensor.name, "tensor " + quoted(tensor.name) + " lies at an offset outside the file");
+        return corrupt(tensor.name, "tensor " + shown(tensor.name) + " lies at an offset outside the file");
     MET_ASSIGN(file_.tensor_order_, index_by_name(file_.tensors_));
     return check_spans(file_.tensors_, bytes_.size());
   }

@@ -7,7 +7,7 @@
 
 namespace met::formats {
 
-std::string quoted(std::string_view name) {
+std::string shown(std::string_view name) {
   constexpr std::size_t kShownMax = 80;
   std::string out;
   json::write_string(name.substr(0, kShownMax), out);
@@ -22,7 +22,7 @@ Result<std::vector<std::uint32_t>> index_by_name(std::span<const TensorEntry> te
   std::ranges::sort(order, {}, name);
   const auto twice = std::ranges::adjacent_find(order, {}, name);
   if (twice != order.end())
-    return corrupt(name(*twice), "tensor " + quoted(name(*twice)) + " stands in the table twice");
+    return corrupt(name(*twice), "tensor " + shown(name(*twice)) + " stands in the table twice");
   return order;
 }
 
@@ -37,7 +37,7 @@ Result<> check_spans(std::span<const TensorEntry> tensors, std::uint64_t file_by
   std::vector<const TensorEntry*> order;
   for (const TensorEntry& t : tensors) {
     if (t.offset > file_bytes || t.bytes > file_bytes - t.offset)
-      return corrupt(t.name, "tensor " + quoted(t.name) + " needs " + std::to_string(t.bytes) +
+      return corrupt(t.name, "tensor " + shown(t.name) + " needs " + std::to_string(t.bytes) +
                                  " bytes from " + std::to_string(t.offset) + " on, but the file has " +
                                  std::to_string(file_bytes));
     order.push_back(&t);
@@ -47,7 +47,7 @@ Result<> check_spans(std::span<const TensorEntry> tensors, std::uint64_t file_by
     const TensorEntry& before = *order[i - 1];
     if (before.offset + before.bytes > order[i]->offset)
       return corrupt(order[i]->name,
-                     "tensors " + quoted(before.name) + " and " + quoted(order[i]->name) + " overlap");
+                     "tensors " + shown(before.name) + " and " + shown(order[i]->name) + " overlap");
   }
   return {};
 }

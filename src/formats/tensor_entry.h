@@ -23,7 +23,7 @@ struct TensorEntry {
 };
 
 /// A name from a file as it may stand in a message: quoted, escaped, cut after 80 bytes.
-std::string quoted(std::string_view name);
+std::string shown(std::string_view name);
 
 /// Order of a table's rows by name. Errors: kDataLoss naming the tensor that stands there twice.
 Result<std::vector<std::uint32_t>> index_by_name(std::span<const TensorEntry> tensors);
