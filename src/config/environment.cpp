@@ -1,0 +1,45 @@
+#include "config/environment.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "core/error.h"
+
+namespace met::config {
+
+namespace {
+
+constexpr EnvironmentVariable kTable[] = {
+    {"HF_HOME", "directory whose `hub` holds downloaded models"},
+    {"HF_HUB_CACHE", "directory of downloaded models"},
+    {"HOME", "the user's directory; `.cache/huggingface/hub` in it holds downloaded models"},
+    {"METRALE_KV_ADMIT_WATERMARK", "fallback of --kv-admit-watermark"},
+    {"METRALE_MAX_BODY_BYTES", "fallback of --max-body-bytes"},
+    {"METRALE_PREFILL_CODISPATCH", "fallback of --prefill-codispatch"},
+    {"METRALE_PREFILL_VARLEN", "fallback of --prefill-varlen-batch"},
+    {"XDG_CACHE_HOME", "the user's cache directory, instead of `~/.cache`"},
+};
+static_assert(std::ranges::is_sorted(kTable, {}, &EnvironmentVariable::name));
+
+}  // namespace
+
+std::span<const EnvironmentVariable> environment_table() { return kTable; }
+
+const Environment& Environment::process() {
+  static const Environment environment = [] {
+    std::vector<std::pair<std::string, std::string>> values;
+    for (const EnvironmentVariable& row : kTable)
+      if (const char* const value = std::getenv(row.name.data())) values.emplace_back(row.name, value);
+    return Environment(std::move(values));
+  }();
+  return environment;
+}
+
+std::optional<std::string> Environment::get(std::string_view name) const {
+  MET_CHECK(std::ranges::binary_search(kTable, name, {}, &EnvironmentVariable::name), std::string(name));
+  const auto it = std::ranges::find(values_, name, &std::pair<std::string, std::string>::first);
+  if (it == values_.end() || it->second.empty()) return std::nullopt;
+  return it->second;
+}
+
+}  // namespace met::config
