@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -99,6 +101,9 @@ class GpuBackend {
 
   // Kernels: resolved at load, never in a step (seam 2).
   virtual Result<KernelHandle> kernel(std::string_view module, std::string_view function) = 0;
+  /// Hears of every look-up from now on: the kernel audit listens while a model is built.
+  using LookupListener = std::function<void(std::string_view module, std::string_view function, bool found)>;
+  void listen_to_lookups(LookupListener listener) { listener_ = std::move(listener); }
   virtual Result<> launch(const KernelLaunch& launch, Stream stream) = 0;
 
   // Graphs: what is enqueued on the stream between begin and end is recorded, not run.
@@ -111,6 +116,15 @@ class GpuBackend {
 
   /// Makes the device current for the calling thread; the executor thread calls it once.
   virtual Result<> bind_thread() = 0;
+
+ protected:
+  /// Each implementation of kernel() reports what it found.
+  void looked_up(std::string_view module, std::string_view function, bool found) const {
+    if (listener_) listener_(module, function, found);
+  }
+
+ private:
+  LookupListener listener_;
 };
 
 }  // namespace met::gpu

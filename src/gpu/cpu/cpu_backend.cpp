@@ -122,8 +122,11 @@ Result<> CpuBackend::fill_async(DevicePtr to, std::uint8_t byte, std::size_t byt
 
 Result<KernelHandle> CpuBackend::kernel(std::string_view module, std::string_view function) {
   for (std::size_t i = 0; i < functions_.size(); ++i)
-    if (functions_[i].module == module && functions_[i].name == function)
+    if (functions_[i].module == module && functions_[i].name == function) {
+      looked_up(module, function, true);
       return KernelHandle{static_cast<std::uint32_t>(i)};
+    }
+  looked_up(module, function, false);
   return fail(ErrorCode::kNotFound, "no kernel '" + std::string(module) + "." + std::string(function) +
                                         "' for " + info_.arch + " in this target");
 }

@@ -82,8 +82,11 @@ Result<double> CudaBackend::elapsed_ms(Event begin, Event end) {
 
 Result<KernelHandle> CudaBackend::kernel(std::string_view module, std::string_view function) {
   for (std::size_t i = 0; i < functions_.size(); ++i)
-    if (functions_[i].module == module && functions_[i].name == function)
+    if (functions_[i].module == module && functions_[i].name == function) {
+      looked_up(module, function, true);
       return KernelHandle{static_cast<std::uint32_t>(i)};
+    }
+  looked_up(module, function, false);
   return fail(ErrorCode::kNotFound, "no kernel '" + std::string(module) + "." + std::string(function) +
                                         "' for " + info_.arch + " in this target");
 }

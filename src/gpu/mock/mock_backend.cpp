@@ -164,6 +164,7 @@ Result<> MockBackend::wait(Stream stream, Event event) {
 Result<KernelHandle> MockBackend::kernel(std::string_view module, std::string_view function) {
   std::pair wanted{std::string(module), std::string(function)};
   const bool found = !denied_.contains(wanted) && !denied_modules_.contains(wanted.first);
+  looked_up(module, function, found);
   lookups_.push_back({wanted.first, wanted.second, found});
   if (!found)
     return fail(ErrorCode::kNotFound,
