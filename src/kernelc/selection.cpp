@@ -88,9 +88,10 @@ Result<std::vector<closure::Target>> select_targets(const KernelTree& tree, cons
   std::vector<closure::Target> out;
   for (const auto& [hardware, model, quant] : triples) {
     MET_ASSIGN(closure::Target target, closure::resolve(tree, hardware, model, quant));
-    if (!target.sources.empty()) out.push_back(std::move(target));
+    if (target.sources.empty()) return invalid(target.name(), "has no sources");
+    out.push_back(std::move(target));
   }
-  if (triples.empty())
+  if (out.empty())
     return fail(ErrorCode::kNotFound,
                 "no target is selected by hardware " + join(options.hardware, ", ") + ", model " +
                     join(options.models, ", ") + ", quant " + join(options.quants, ", "),
