@@ -1,6 +1,6 @@
-// Gemma 3 text: sliding and full layers with rotary bases of their own, normalised heads, norms on both sides of each
-// block, scaled embeddings, GELU-gated feed-forward.
-// Sources: arXiv:2503.19786; config.json of the checkpoints.
+// Gemma 3 text: sliding and full layers with rotary bases of their own, normalised heads, norms on both sides
+// of each block, scaled embeddings, GELU-gated feed-forward. Sources: arXiv:2503.19786; config.json of the
+// checkpoints.
 #include "arch/registry.h"
 
 namespace met::arch {

@@ -27,7 +27,8 @@ Result<> ModelBuilder::embedding() {
              weights_.table({.name = name(Role::kEmbedding), .n = config_.vocabulary, .k = config_.hidden}));
   embedding_pack_ = table.pack;
   if (weights_.checking()) return {};
-  MET_ASSIGN(embedding_.plan, ops::plan_embedding(weights_.device(), table.pack, static_cast<float>(config_.embedding_scale)));
+  MET_ASSIGN(embedding_.plan,
+             ops::plan_embedding(weights_.device(), table.pack, static_cast<float>(config_.embedding_scale)));
   embedding_.owned = std::move(table.data);
   embedding_.table = embedding_.owned.data();
   return {};
@@ -39,13 +40,15 @@ Result<> ModelBuilder::attention(int layer, const AttentionPart& part) {
   const std::int64_t kv = std::int64_t{config_.kv_heads} * config_.head_dim;
   layers::AttentionWeights weights;
   const bool bias = config_.attention_bias;
-  MET_ASSIGN(weights.qkv, weights_.projection({{name(Role::kQuery, layer), q, hidden, bias},
-                                               {name(Role::kKey, layer), kv, hidden, bias},
-                                               {name(Role::kValue, layer), kv, hidden, bias}},
-                                              name(Role::kAttnNorm, layer) + ".weight", shape(hidden, q + 2 * kv)));
+  MET_ASSIGN(weights.qkv,
+             weights_.projection({{name(Role::kQuery, layer), q, hidden, bias},
+                                  {name(Role::kKey, layer), kv, hidden, bias},
+                                  {name(Role::kValue, layer), kv, hidden, bias}},
+                                 name(Role::kAttnNorm, layer) + ".weight", shape(hidden, q + 2 * kv)));
   const Epilogue residual = part.post_norm ? Epilogue::kStore : Epilogue::kResidual;
-  MET_ASSIGN(weights.out, weights_.projection({{name(Role::kAttnOut, layer), hidden, q, config_.attention_out_bias}}, "",
-                                              shape(q, hidden, residual)));
+  MET_ASSIGN(weights.out,
+             weights_.projection({{name(Role::kAttnOut, layer), hidden, q, config_.attention_out_bias}}, "",
+                                 shape(q, hidden, residual)));
   if (part.qk_norm) {
     MET_ASSIGN(weights.q_norm, weights_.vector(name(Role::kQueryNorm, layer) + ".weight", config_.head_dim));
     MET_ASSIGN(weights.k_norm, weights_.vector(name(Role::kKeyNorm, layer) + ".weight", config_.head_dim));
@@ -84,8 +87,8 @@ Result<> ModelBuilder::ffn(int layer, bool post_norm) {
                                                name(Role::kFfnNorm, layer) + ".weight", shape(hidden, width),
                                                ops::gated_epilogue(config_.activation)));
   const Epilogue residual = post_norm ? Epilogue::kStore : Epilogue::kResidual;
-  MET_ASSIGN(weights.down, weights_.projection({{name(Role::kDown, layer), hidden, width, config_.mlp_bias}}, "",
-                                               shape(width, hidden, residual)));
+  MET_ASSIGN(weights.down, weights_.projection({{name(Role::kDown, layer), hidden, width, config_.mlp_bias}},
+                                               "", shape(width, hidden, residual)));
   if (post_norm) {
     MET_ASSIGN(weights.post_norm, weights_.vector(name(Role::kPostFfnNorm, layer) + ".weight", hidden));
   }
@@ -104,8 +107,9 @@ Result<> ModelBuilder::head() {
   const ops::LinearShape linear = shape(config_.hidden, config_.vocabulary);
   head_.vocabulary = config_.vocabulary;
   if (!config_.tied_head) {
-    MET_ASSIGN(head_.projection,
-               weights_.projection({{name(Role::kHead), config_.vocabulary, config_.hidden, false}}, norm, linear));
+    MET_ASSIGN(
+        head_.projection,
+        weights_.projection({{name(Role::kHead), config_.vocabulary, config_.hidden, false}}, norm, linear));
     return {};
   }
   MET_ASSIGN(gpu::DeviceMemory weight, weights_.vector(norm, config_.hidden));
@@ -118,7 +122,8 @@ Result<> ModelBuilder::head() {
 }
 
 std::unique_ptr<Model> ModelBuilder::finish() {
-  return std::make_unique<Model>(config_, std::move(embedding_), std::move(stack_), std::move(attention_), std::move(head_));
+  return std::make_unique<Model>(config_, std::move(embedding_), std::move(stack_), std::move(attention_),
+                                 std::move(head_));
 }
 
 }  // namespace met::arch

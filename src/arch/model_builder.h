@@ -17,12 +17,13 @@ struct AttentionPart {
   const config::RopeConfig* rope = nullptr;  ///< null: no position embedding
   bool qk_norm = false;
   bool post_norm = false;
-  float scale = 0;                           ///< 0: 1 / sqrt(head_dim)
+  float scale = 0;  ///< 0: 1 / sqrt(head_dim)
 };
 
 class ModelBuilder {
  public:
-  ModelBuilder(const config::ModelConfig& config, layers::WeightLoader& weights, std::span<const WeightName> names);
+  ModelBuilder(const config::ModelConfig& config, layers::WeightLoader& weights,
+               std::span<const WeightName> names);
 
   Result<> embedding();
   Result<> attention(int layer, const AttentionPart& part);

@@ -1,5 +1,5 @@
-// Qwen2 and Qwen2.5 dense: as Llama, with biases on query, key and value and a sliding window on the upper layers.
-// Sources: arXiv:2407.10671; config.json of the checkpoints.
+// Qwen2 and Qwen2.5 dense: as Llama, with biases on query, key and value and a sliding window on the upper
+// layers. Sources: arXiv:2407.10671; config.json of the checkpoints.
 #include "arch/registry.h"
 
 namespace met::arch {

@@ -8,10 +8,10 @@ namespace met::arch {
 /// Describes the model to the builder, layer by layer. One file a family, at most 200 lines.
 using Recipe = Result<> (*)(const config::ModelConfig& config, ModelBuilder& model);
 
-/// The recipe of a model_type. Error: kUnsupported with the list of those that exist.
-Result<Recipe> find_recipe(std::string_view model_type);
-
-/// Builds `config`'s model from `checkpoint` on `device`: find_recipe, run it, finish.
+/// First pass: checks names, shapes and types of every tensor that `config`'s recipe asks for, and adds up
+/// what loading will take. Errors: no recipe; a list of all tensors that do not fit.
+Result<> check_model(const config::ModelConfig& config, layers::WeightLoader& weights);
+/// Second pass: loads them.
 Result<std::unique_ptr<Model>> build_model(const config::ModelConfig& config, layers::WeightLoader& weights);
 
 Result<> build_gemma3(const config::ModelConfig& config, ModelBuilder& model);

@@ -8,9 +8,22 @@
 namespace met::arch {
 
 enum class Role {
-  kEmbedding, kFinalNorm, kHead,
-  kAttnNorm, kQuery, kKey, kValue, kQueryNorm, kKeyNorm, kAttnOut, kPostAttnNorm,
-  kFfnNorm, kGate, kUp, kDown, kPostFfnNorm,
+  kEmbedding,
+  kFinalNorm,
+  kHead,
+  kAttnNorm,
+  kQuery,
+  kKey,
+  kValue,
+  kQueryNorm,
+  kKeyNorm,
+  kAttnOut,
+  kPostAttnNorm,
+  kFfnNorm,
+  kGate,
+  kUp,
+  kDown,
+  kPostFfnNorm,
 };
 
 /// One tensor's name without ".weight"; {} is the layer number.

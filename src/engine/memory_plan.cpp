@@ -7,7 +7,8 @@ namespace met::engine {
 
 namespace {
 
-constexpr std::size_t kGuardBytes = std::size_t{64} << 20U;  // what a system needs beside us before it starts to swap
+constexpr std::size_t kGuardBytes = std::size_t{64}
+                                    << 20U;  // what a system needs beside us before it starts to swap
 
 std::string mib(std::size_t bytes) {
   char text[32];
@@ -18,19 +19,22 @@ std::string mib(std::size_t bytes) {
 std::int64_t blocks_of_sequence(std::int64_t tokens, int block_tokens) { return tokens / block_tokens + 1; }
 
 std::unexpected<Error> too_small(const MemoryInputs& in, std::size_t budget, std::int64_t seq_len) {
-  const std::size_t kv = static_cast<std::size_t>(blocks_of_sequence(seq_len, in.block_tokens) + 1) * in.block;
-  const struct {
+  const std::size_t kv =
+      static_cast<std::size_t>(blocks_of_sequence(seq_len, in.block_tokens) + 1) * in.block;
+  struct Term {
     std::size_t bytes;
     const char* name;
     const char* flag;
-  } largest = std::max({decltype(largest){in.weights, "the weights", "a smaller model or quantization"},
+  };
+  const Term terms[] = {{in.weights, "the weights", "a smaller model or quantization"},
                         {in.arena, "the step buffers", "--max-prefill-tokens"},
-                        {kv, "the KV pool of one sequence", "--max-seq-len"}},
-                       {}, [](const auto& t) { return t.bytes; });
+                        {kv, "the KV pool of one sequence", "--max-seq-len"}};
+  const Term& largest = *std::ranges::max_element(terms, {}, &Term::bytes);
   return fail(ErrorCode::kResourceExhausted,
-              "memory does not suffice: " + mib(budget) + " are free to use, weights take " + mib(in.weights) + ", step buffers " +
-                  mib(in.arena) + ", KV of one sequence of " + std::to_string(seq_len) + " tokens " + mib(kv) +
-                  "; the largest is " + largest.name + ": use " + largest.flag,
+              "memory does not suffice: " + mib(budget) + " are free to use, weights take " +
+                  mib(in.weights) + ", step buffers " + mib(in.arena) + ", KV of one sequence of " +
+                  std::to_string(seq_len) + " tokens " + mib(kv) + "; the largest is " + largest.name +
+                  ": use " + largest.flag,
               "memory");
 }
 
@@ -38,15 +42,19 @@ std::unexpected<Error> too_small(const MemoryInputs& in, std::size_t budget, std
 
 Result<MemoryPlan> plan_memory(const MemoryInputs& in) {
   MemoryPlan plan;
-  plan.budget = in.host_memory ? in.free
-                               : std::min(static_cast<std::size_t>(in.utilization * static_cast<double>(in.total)), in.free);
+  plan.budget =
+      in.host_memory
+          ? in.free
+          : std::min(static_cast<std::size_t>(in.utilization * static_cast<double>(in.total)), in.free);
   const bool automatic = in.max_seq_len == 0;
   plan.max_seq_len = automatic ? in.model_positions : in.max_seq_len;
   const std::size_t fixed = in.weights + in.arena + kGuardBytes;
   if (plan.budget <= fixed) return too_small(in, plan.budget, plan.max_seq_len);
 
   const auto batch_blocks = [&] {
-    return static_cast<std::size_t>(blocks_of_sequence(plan.max_seq_len, in.block_tokens)) * static_cast<std::size_t>(in.max_batch_size) + 1;
+    return static_cast<std::size_t>(blocks_of_sequence(plan.max_seq_len, in.block_tokens)) *
+               static_cast<std::size_t>(in.max_batch_size) +
+           1;
   };
   std::size_t kv = plan.budget - fixed;
   const char* formula = "budget - weights - buffers - guard";
@@ -78,11 +86,13 @@ std::string describe(const MemoryPlan& plan) {
   std::string text;
   char line[160];
   for (const MemoryTerm& term : plan.terms) {
-    std::snprintf(line, sizeof line, "%-14s %14s   %s\n", term.name.c_str(), mib(term.bytes).c_str(), term.formula.c_str());
+    std::snprintf(line, sizeof line, "%-14s %14s   %s\n", term.name.c_str(), mib(term.bytes).c_str(),
+                  term.formula.c_str());
     text += line;
   }
-  std::snprintf(line, sizeof line, "blocks         %14lld   %s%lld tokens a sequence\n", static_cast<long long>(plan.blocks),
-                plan.seq_len_lowered ? "lowered to " : "", static_cast<long long>(plan.max_seq_len));
+  std::snprintf(line, sizeof line, "blocks         %14lld   %s%lld tokens a sequence\n",
+                static_cast<long long>(plan.blocks), plan.seq_len_lowered ? "lowered to " : "",
+                static_cast<long long>(plan.max_seq_len));
   return text + line;
 }
 

@@ -68,8 +68,7 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::make(gpu::GpuBackend& device,
   MET_TRY(runner->allocate_buffers());
   MET_TRY(runner->allocate_cache());
   if (options.graphs) MET_TRY(runner->capture());
-  runner->samplers_.resize(static_cast<std::size_t>(options.limits.rows));
-  runner->raw_row_.resize(static_cast<std::size_t>(runner->config().vocabulary));
+  runner->samplers_.emplace(static_cast<int>(options.limits.rows), runner->config().vocabulary);
   return runner;
 }
 
@@ -124,17 +123,6 @@ Result<> ModelRunner::capture() {
   return {};
 }
 
-void ModelRunner::update_rows(const scheduler::StepBatch& batch) {
-  for (const std::int32_t row : batch.removed) samplers_[static_cast<std::size_t>(row)].reset();
-  for (const scheduler::RowAdded& added : batch.added) {
-    std::vector<std::int32_t> end_ids(added.eos_ids.begin(), added.eos_ids.end());
-    end_ids.insert(end_ids.end(), added.stop_ids.begin(), added.stop_ids.end());
-    sampling::Sampler& sampler = samplers_[static_cast<std::size_t>(added.device_row)].emplace(
-        *added.sampling, config().vocabulary, end_ids, added.prompt);
-    for (const std::int32_t id : added.output) sampler.accept(id);
-  }
-}
-
 Result<> ModelRunner::copy_blocks(const scheduler::StepBatch& batch) {
   for (const scheduler::BlockCopy& copy : batch.copies) {
     for (std::size_t i = 0; i < cache_.size(); ++i) {
@@ -165,7 +153,7 @@ Result<> ModelRunner::upload(const scheduler::StepBatch& batch) {
 }
 
 Result<> ModelRunner::enqueue(const scheduler::StepPlan&, const scheduler::StepBatch& batch) {
-  update_rows(batch);
+  samplers_->update(batch);
   MET_TRY(copy_blocks(batch));
   if (batch.rows.empty()) return {};
   MET_TRY(upload(batch));
@@ -176,12 +164,19 @@ Result<> ModelRunner::enqueue(const scheduler::StepPlan&, const scheduler::StepB
 std::span<float> ModelRunner::logits_row(std::int32_t row) {
   const auto vocabulary = static_cast<std::size_t>(config().vocabulary);
   float* base = host_logits_.empty() ? reinterpret_cast<float*>(buffers_.logits.value) : host_logits_.data();
-  const std::span<float> logits(base + static_cast<std::size_t>(row) * vocabulary, vocabulary);
-  if (const auto scale = static_cast<float>(config().logit_scale); scale != 1.0F)
-    for (float& v : logits) v *= scale;
-  if (const auto cap = static_cast<float>(config().logit_softcap); cap != 0.0F)
-    for (float& v : logits) v = cap * std::tanh(v / cap);
-  return logits;
+  return {base + static_cast<std::size_t>(row) * vocabulary, vocabulary};
+}
+
+void ModelRunner::finish_logits(std::size_t rows) {
+  const auto scale = static_cast<float>(config().logit_scale);
+  const auto cap = static_cast<float>(config().logit_softcap);
+  if (scale == 1.0F && cap == 0.0F) return;
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (float& v : logits_row(static_cast<std::int32_t>(row))) {
+      v *= scale;
+      if (cap != 0.0F) v = cap * std::tanh(v / cap);
+    }
+  }
 }
 
 Result<> ModelRunner::settle(const scheduler::StepBatch& batch, scheduler::StepResults& results) {
@@ -190,6 +185,7 @@ Result<> ModelRunner::settle(const scheduler::StepBatch& batch, scheduler::StepR
     MET_TRY(device_.copy_to_host(
         host_logits_.data(), buffers_.logits,
         batch.logits.size() * static_cast<std::size_t>(config().vocabulary) * sizeof(float)));
+  finish_logits(batch.logits.size());
 
   for (std::size_t i = 0; i < batch.prompt_logprobs.size(); ++i) {
     const scheduler::PromptLogprobWork& work = batch.prompt_logprobs[i];
@@ -197,23 +193,9 @@ Result<> ModelRunner::settle(const scheduler::StepBatch& batch, scheduler::StepR
   }
   for (std::size_t i = 0; i < batch.samples.size(); ++i) {
     const scheduler::SampleWork& work = batch.samples[i];
-    results.samples[i] = sample(work, logits_row(work.logits));
+    results.samples[i] = samplers_->sample(work, logits_row(work.logits));
   }
   return {};
-}
-
-scheduler::SampleResult ModelRunner::sample(const scheduler::SampleWork& work, std::span<float> logits) {
-  scheduler::SampleResult result;
-  if (work.logprobs >= 0) std::ranges::copy(logits, raw_row_.begin());
-  const sampling::Sampled sampled =
-      samplers_[static_cast<std::size_t>(work.device_row)]->sample(logits, work.position);
-  result.id = sampled.id;
-  if (sampled.non_finite) result.flags |= scheduler::kFlagNonFinite;
-  if (sampled.empty) result.flags |= scheduler::kFlagEmptyMask;
-  if (result.flags != 0) return result;
-  samplers_[static_cast<std::size_t>(work.device_row)]->accept(result.id);
-  if (work.logprobs >= 0) result.logprobs = log_probabilities(raw_row_, result.id, work.logprobs);
-  return result;
 }
 
 }  // namespace met::engine

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "arch/model.h"
+#include "engine/row_samplers.h"
 #include "gpu/device_memory.h"
-#include "sampling/sampler.h"
 #include "scheduler/device.h"
 
 namespace met::engine {
@@ -39,6 +39,10 @@ class ModelRunner final : public scheduler::Device {
   Result<> enqueue(const scheduler::StepPlan& plan, const scheduler::StepBatch& batch) override;
   Result<> settle(const scheduler::StepBatch& batch, scheduler::StepResults& results) override;
 
+  /// Logits of wanted row i of the step that settled last, after the model's own scale and soft cap,
+  /// [vocabulary]. They are the host's to change, until the next step.
+  std::span<float> logits_row(std::int32_t row);
+
   const config::ModelConfig& config() const { return model_->config(); }
   /// Bytes allocated for buffers and pool, for the check against the plan (M2).
   std::size_t allocated_bytes() const;
@@ -49,12 +53,9 @@ class ModelRunner final : public scheduler::Device {
   Result<> allocate_buffers();
   Result<> allocate_cache();
   Result<> capture();
-  void update_rows(const scheduler::StepBatch& batch);
-  scheduler::SampleResult sample(const scheduler::SampleWork& work, std::span<float> logits);
+  void finish_logits(std::size_t rows);
   Result<> copy_blocks(const scheduler::StepBatch& batch);
   Result<> upload(const scheduler::StepBatch& batch);
-  /// Logits of one wanted row, after the model's own scale and soft cap; writable scratch of the host.
-  std::span<float> logits_row(std::int32_t row);
 
   gpu::GpuBackend& device_;
   std::unique_ptr<arch::Model> model_;
@@ -65,9 +66,8 @@ class ModelRunner final : public scheduler::Device {
   std::vector<layers::KvLayer> cache_;
   std::vector<std::size_t> cache_block_bytes_;  ///< of K, and of V, by layer
   std::optional<gpu::Graph> graph_;
-  std::vector<std::optional<sampling::Sampler>> samplers_;  ///< by device row
-  std::vector<float> host_logits_;                          ///< where the device's memory is not the host's
-  std::vector<float> raw_row_;  ///< a row kept for log-probabilities while sampling changes it
+  std::optional<RowSamplers> samplers_;
+  std::vector<float> host_logits_;  ///< where the device's memory is not the host's
 };
 
 }  // namespace met::engine

@@ -61,7 +61,7 @@ std::vector<std::string> WeightLoader::unused() const {
   std::ranges::sort(sorted);
   std::vector<std::string> out;
   for (const auto& name : checkpoint_.names())
-    if (!std::ranges::binary_search(sorted, std::string(name))) out.emplace_back(name);
+    if (!std::ranges::binary_search(sorted, name)) out.emplace_back(name);
   return out;
 }
 

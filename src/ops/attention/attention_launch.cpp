@@ -6,8 +6,8 @@ namespace met::ops {
 
 Result<AttentionPlan> plan_attention(gpu::GpuBackend& device, const AttentionShape& shape) {
   if (shape.head_dim <= 0 || shape.head_dim > kHeadDimMax || shape.head_dim % 16 != 0)
-    return unsupported("head_dim", "head_dim " + std::to_string(shape.head_dim) + " is not a multiple of 16 up to " +
-                                       std::to_string(kHeadDimMax));
+    return unsupported("head_dim", "head_dim " + std::to_string(shape.head_dim) +
+                                       " is not a multiple of 16 up to " + std::to_string(kHeadDimMax));
   AttentionPlan plan{.device = &device, .shape = shape};
   MET_ASSIGN(plan.kernel, device.kernel("attention", "attention"));
   return plan;

@@ -10,7 +10,7 @@ struct AttentionShape {
   int heads = 0;
   int kv_heads = 0;
   int head_dim = 0;
-  int window = 0;     ///< 0: none; else positions > p - window are seen
+  int window = 0;  ///< 0: none; else positions > p - window are seen
   float scale = 0;
   float softcap = 0;  ///< 0: none
 };

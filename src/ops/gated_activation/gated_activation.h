@@ -28,8 +28,9 @@ inline Epilogue gated_epilogue(config::Activation activation) {
   return activation == config::Activation::kSilu ? Epilogue::kSiluMul : Epilogue::kGeluMul;
 }
 
-Result<GatedActivationPlan> plan_gated_activation(gpu::GpuBackend& device, std::int64_t width, Epilogue activation);
-Result<> gated_activation(const GatedActivationPlan& plan, gpu::DevicePtr x, gpu::DevicePtr y, gpu::DevicePtr rows,
-                          gpu::Stream stream);
+Result<GatedActivationPlan> plan_gated_activation(gpu::GpuBackend& device, std::int64_t width,
+                                                  Epilogue activation);
+Result<> gated_activation(const GatedActivationPlan& plan, gpu::DevicePtr x, gpu::DevicePtr y,
+                          gpu::DevicePtr rows, gpu::Stream stream);
 
 }  // namespace met::ops

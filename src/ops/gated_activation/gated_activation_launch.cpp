@@ -2,14 +2,15 @@
 
 namespace met::ops {
 
-Result<GatedActivationPlan> plan_gated_activation(gpu::GpuBackend& device, std::int64_t width, Epilogue activation) {
+Result<GatedActivationPlan> plan_gated_activation(gpu::GpuBackend& device, std::int64_t width,
+                                                  Epilogue activation) {
   GatedActivationPlan plan{.device = &device, .width = width, .activation = activation};
   MET_ASSIGN(plan.kernel, device.kernel("gated_activation", "gated_activation"));
   return plan;
 }
 
-Result<> gated_activation(const GatedActivationPlan& plan, gpu::DevicePtr x, gpu::DevicePtr y, gpu::DevicePtr rows,
-                          gpu::Stream stream) {
+Result<> gated_activation(const GatedActivationPlan& plan, gpu::DevicePtr x, gpu::DevicePtr y,
+                          gpu::DevicePtr rows, gpu::Stream stream) {
   gpu::KernelLaunch launch(plan.kernel);
   launch.buffer(x).buffer(y).buffer(rows).scalar(plan.width).scalar(plan.activation);
   static_assert(sizeof(GatedActivationArgs) == 40);

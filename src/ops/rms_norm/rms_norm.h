@@ -23,7 +23,8 @@ struct RmsNormPlan {
   bool add = false;
 };
 
-Result<RmsNormPlan> plan_rms_norm(gpu::GpuBackend& device, std::int64_t dim, float eps, float offset, bool add);
+Result<RmsNormPlan> plan_rms_norm(gpu::GpuBackend& device, std::int64_t dim, float eps, float offset,
+                                  bool add);
 Result<> rms_norm(const RmsNormPlan& plan, gpu::DevicePtr x, gpu::DevicePtr weight, gpu::DevicePtr y,
                   gpu::DevicePtr rows, gpu::Stream stream);
 

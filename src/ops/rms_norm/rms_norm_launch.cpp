@@ -3,7 +3,8 @@
 
 namespace met::ops {
 
-Result<RmsNormPlan> plan_rms_norm(gpu::GpuBackend& device, std::int64_t dim, float eps, float offset, bool add) {
+Result<RmsNormPlan> plan_rms_norm(gpu::GpuBackend& device, std::int64_t dim, float eps, float offset,
+                                  bool add) {
   RmsNormPlan plan{.device = &device, .dim = dim, .eps = eps, .offset = offset, .add = add};
   MET_ASSIGN(plan.kernel, device.kernel("rms_norm", "rms_norm"));
   return plan;

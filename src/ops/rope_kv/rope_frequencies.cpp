@@ -11,7 +11,8 @@ namespace {
 using config::RopeConfig;
 using config::RopeKind;
 
-// Llama 3: wavelengths longer than the low-frequency bound are stretched by `factor`, short ones kept, those between blended.
+// Llama 3: wavelengths longer than the low-frequency bound are stretched by `factor`, short ones kept, those
+// between blended.
 double llama3(double frequency, const RopeConfig& rope) {
   const double wavelength = 2 * std::numbers::pi / frequency;
   const double low_bound = rope.original_max_positions / rope.low_freq_factor;
@@ -28,7 +29,8 @@ struct YarnRamp {
   double low, high;
   YarnRamp(const RopeConfig& rope, int dim) {
     const auto pair_with_rotations = [&](double rotations) {
-      return dim * std::log(rope.original_max_positions / (rotations * 2 * std::numbers::pi)) / (2 * std::log(rope.theta));
+      return dim * std::log(rope.original_max_positions / (rotations * 2 * std::numbers::pi)) /
+             (2 * std::log(rope.theta));
     };
     low = pair_with_rotations(rope.beta_fast);
     high = pair_with_rotations(rope.beta_slow);
@@ -43,7 +45,9 @@ struct YarnRamp {
   double interpolated(int pair) const { return std::clamp((pair - low) / (high - low), 0.0, 1.0); }
 };
 
-double yarn_mscale(double factor, double mscale) { return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0; }
+double yarn_mscale(double factor, double mscale) {
+  return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
 
 double yarn_attention_factor(const RopeConfig& rope) {
   if (rope.attention_factor != 0) return rope.attention_factor;
@@ -57,16 +61,20 @@ double yarn_attention_factor(const RopeConfig& rope) {
 Result<RopeFrequencies> rope_frequencies(const RopeConfig& rope, int head_dim) {
   if (rope.kind == RopeKind::kNone) return RopeFrequencies{};
   if (rope.kind == RopeKind::kDynamic || rope.kind == RopeKind::kLongRope)
-    return unsupported("rope_scaling.rope_type", "dynamic and longrope change with the length of the text; "
-                                                 "supported are default, linear, llama3 and yarn");
+    return unsupported("rope_scaling.rope_type",
+                       "dynamic and longrope change with the length of the text; "
+                       "supported are default, linear, llama3 and yarn");
   RopeFrequencies out;
   out.rotary_dim = static_cast<int>(head_dim * rope.partial_factor);
   if (out.rotary_dim <= 0 || out.rotary_dim % 2 != 0)
-    return invalid("partial_rotary_factor", "the rotary dimension must be even and positive, is " + std::to_string(out.rotary_dim));
-  if (!(rope.theta > 1) || !(rope.factor > 0)) return invalid("rope_theta", "rope theta must be over 1 and the factor positive");
+    return invalid("partial_rotary_factor",
+                   "the rotary dimension must be even and positive, is " + std::to_string(out.rotary_dim));
+  if (!(rope.theta > 1) || !(rope.factor > 0))
+    return invalid("rope_theta", "rope theta must be over 1 and the factor positive");
   const int pairs = out.rotary_dim / 2;
   if (!rope.freq_factors.empty() && rope.freq_factors.size() != static_cast<std::size_t>(pairs))
-    return invalid("rope_freqs.weight", "has " + std::to_string(rope.freq_factors.size()) + " values, expected " + std::to_string(pairs));
+    return invalid("rope_freqs.weight", "has " + std::to_string(rope.freq_factors.size()) +
+                                            " values, expected " + std::to_string(pairs));
   const YarnRamp ramp(rope, out.rotary_dim);
   for (int i = 0; i < pairs; ++i) {
     double frequency = std::pow(rope.theta, -2.0 * i / out.rotary_dim);

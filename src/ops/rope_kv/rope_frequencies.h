@@ -19,7 +19,8 @@ struct RopeFrequencies {
 ///
 /// Errors   kUnsupported for kinds whose frequencies change with the length of the text (dynamic, longrope);
 ///          kInvalidArgument for factors that are not positive or a rotary dimension that is odd.
-/// Source   RoFormer arXiv:2104.09864 (plain); position interpolation arXiv:2306.15595 (linear); NTK by parts and
+/// Source   RoFormer arXiv:2104.09864 (plain); position interpolation arXiv:2306.15595 (linear); NTK by parts
+/// and
 ///          YaRN arXiv:2309.00071 (yarn); llama3: Llama 3.1's published rope_scaling rule.
 Result<RopeFrequencies> rope_frequencies(const config::RopeConfig& rope, int head_dim);
 

@@ -1,4 +1,5 @@
-// Head norms, rotary embedding and the write of keys and values into the paged cache, one pass over the projections.
+// Head norms, rotary embedding and the write of keys and values into the paged cache, one pass over the
+// projections.
 #pragma once
 
 #include "gpu/backend.h"
@@ -41,7 +42,8 @@ struct RopeKvTensors {
   gpu::DevicePtr rows, block_table, counts;
 };
 
-Result<RopeKvPlan> plan_rope_kv(gpu::GpuBackend& device, const RopeKvShape& shape, const RopeFrequencies& frequencies);
+Result<RopeKvPlan> plan_rope_kv(gpu::GpuBackend& device, const RopeKvShape& shape,
+                                const RopeFrequencies& frequencies);
 Result<> rope_kv(const RopeKvPlan& plan, const RopeKvTensors& tensors, gpu::Stream stream);
 
 }  // namespace met::ops

@@ -1,0 +1,49 @@
+// `met benchmark`: prefill and decode of one model by length, batch and depth, as tokens a second, bytes, and
+// share of the read bandwidth measured in the same run.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/settings.h"
+#include "core/error.h"
+#include "core/json.h"
+#include "engine/loaded_model.h"
+
+namespace met::bench {
+
+struct BenchmarkOptions {
+  std::vector<int> prefill = {128, 512, 2048};  ///< tokens of one prompt
+  std::vector<int> batch = {1, 4, 16};          ///< sequences that decode at once
+  int batch_depth = 16;                         ///< tokens in the cache of each of them
+  std::vector<int> depth = {1024};              ///< tokens in the cache of one decoding sequence
+  int decode_tokens = 32;                       ///< steps of one repeat
+  int repeats = 5;
+  std::string json_file;  ///< empty: none
+};
+
+/// One measured cell. Medians over the repeats; min and max are the spread.
+struct BenchmarkRow {
+  std::string test;  ///< "prefill" or "decode"
+  int tokens = 0;    ///< of the prompt; for decode: of the depth
+  int batch = 1;
+  double tokens_per_second = 0;
+  double tokens_per_second_min = 0;
+  double tokens_per_second_max = 0;
+  double bytes_per_step = 0;  ///< weights and cache that a step reads at least
+  double bandwidth = 0;       ///< bytes a second of that
+};
+
+/// Splits the flags of `met benchmark` from those of the settings table. Errors name the flag.
+Result<BenchmarkOptions> parse_benchmark_options(std::vector<std::string>& arguments);
+
+/// Runs every cell on a loaded model; `report` sees each as it is done.
+Result<std::vector<BenchmarkRow>> run_benchmark(engine::LoadedModel& model, const BenchmarkOptions& options,
+                                                const std::function<void(const BenchmarkRow&)>& report);
+
+/// The subcommand: returns the process's exit code. `environment` as for config::read_settings.
+int benchmark_main(std::vector<std::string> arguments, const config::EnvironmentReader& environment);
+
+}  // namespace met::bench

@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <fstream>
+
+#include "bench/benchmark.h"
+#include "bench/roofline.h"
+
+namespace met::bench {
+
+namespace {
+
+Result<std::vector<int>> parse_list(const std::string& flag, std::string_view text) {
+  std::vector<int> values;
+  while (!text.empty()) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || value <= 0 || (end != text.data() + text.size() && *end != ','))
+      return invalid(flag, "takes positive integers separated by commas, not '" + std::string(text) + "'");
+    values.push_back(value);
+    text.remove_prefix(std::min(text.size(), static_cast<std::size_t>(end - text.data()) + 1));
+  }
+  return values;
+}
+
+json::Value to_json(const BenchmarkRow& row, int threads, double bandwidth) {
+  return json::Object{{"test", row.test},
+                      {"tokens", row.tokens},
+                      {"batch", row.batch},
+                      {"threads", threads},
+                      {"tokens_per_second", row.tokens_per_second},
+                      {"tokens_per_second_min", row.tokens_per_second_min},
+                      {"tokens_per_second_max", row.tokens_per_second_max},
+                      {"bytes_per_step", row.bytes_per_step},
+                      {"bytes_per_second", row.bandwidth},
+                      {"read_bandwidth_share", row.bandwidth / bandwidth}};
+}
+
+int report_errors(const std::vector<Error>& errors) {
+  for (const Error& e : errors)
+    std::fprintf(stderr, "met benchmark: %s: %s\n", e.field.c_str(), e.message.c_str());
+  return 2;
+}
+
+}  // namespace
+
+Result<BenchmarkOptions> parse_benchmark_options(std::vector<std::string>& arguments) {
+  BenchmarkOptions options;
+  std::vector<std::string> rest;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& flag = arguments[i];
+    std::vector<int>* list = flag == "--prefill" ? &options.prefill
+                             : flag == "--batch" ? &options.batch
+                             : flag == "--depth" ? &options.depth
+                                                 : nullptr;
+    int* number = flag == "--repeats"         ? &options.repeats
+                  : flag == "--decode-tokens" ? &options.decode_tokens
+                  : flag == "--batch-depth"   ? &options.batch_depth
+                                              : nullptr;
+    if (list == nullptr && number == nullptr && flag != "--json") {
+      rest.push_back(flag);
+      continue;
+    }
+    if (++i == arguments.size()) return invalid(flag, "a value is missing");
+    if (flag == "--json") {
+      options.json_file = arguments[i];
+    } else if (arguments[i] == "none" && list != nullptr) {
+      list->clear();
+    } else {
+      MET_ASSIGN(const std::vector<int> values, parse_list(flag, arguments[i]));
+      if (list != nullptr)
+        *list = values;
+      else
+        *number = values.front();
+    }
+  }
+  arguments = std::move(rest);
+  return options;
+}
+
+int benchmark_main(std::vector<std::string> arguments, const config::EnvironmentReader& environment) {
+  const Result<BenchmarkOptions> options = parse_benchmark_options(arguments);
+  if (!options) return report_errors({options.error()});
+  auto settings = config::read_settings(arguments, environment);
+  if (!settings) return report_errors(settings.error());
+  const int batch_max = std::ranges::max(options->batch.empty() ? std::vector<int>{1} : options->batch);
+  if (!settings->max_batch_size) settings->max_batch_size = batch_max;
+  auto model = engine::load_parts(*settings, {});
+  if (!model) return report_errors({model.error()});
+
+  const int threads = model->device->info().multiprocessors;
+  const double bandwidth = measure_read_bandwidth(threads);
+  std::printf("%s on %s, %s, %d threads; read bandwidth %.1f GB/s (measured); weights %.1f MB a step\n",
+              model->kernel_target.c_str(), model->device->info().name.c_str(),
+              model->device->info().arch.c_str(), threads, bandwidth / 1e9,
+              static_cast<double>(model->weight_bytes) / 1e6);
+  std::printf("%-8s %6s %6s %12s %24s %10s %9s %7s\n", "test", "tokens", "batch", "tokens/s", "(min - max)",
+              "MB/step", "GB/s", "share");
+  json::Array rows;
+  const auto done = run_benchmark(*model, *options, [&](const BenchmarkRow& row) {
+    std::printf("%-8s %6d %6d %12.1f    (%9.1f - %9.1f) %10.1f %9.2f %6.1f%%\n", row.test.c_str(), row.tokens,
+                row.batch, row.tokens_per_second, row.tokens_per_second_min, row.tokens_per_second_max,
+                row.bytes_per_step / 1e6, row.bandwidth / 1e9, 100 * row.bandwidth / bandwidth);
+    std::fflush(stdout);
+    rows.push_back(to_json(row, threads, bandwidth));
+  });
+  if (!done) return report_errors({done.error()});
+  if (!options->json_file.empty()) {
+    std::ofstream file(options->json_file);
+    file << json::write(json::Object{{"model", model->source.name},
+                                     {"kernel_target", model->kernel_target},
+                                     {"device", model->device->info().name},
+                                     {"arch", model->device->info().arch},
+                                     {"read_bandwidth", bandwidth},
+                                     {"rows", std::move(rows)}})
+         << '\n';
+    if (!file) return report_errors({{ErrorCode::kIo, "could not be written", options->json_file}});
+  }
+  return 0;
+}
+
+}  // namespace met::bench

@@ -1,0 +1,77 @@
+#include "bench/roofline.h"
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace met::bench {
+
+namespace {
+
+constexpr std::size_t kBytes = std::size_t{512} << 20U;
+constexpr int kPasses = 7;
+
+using Vector = std::uint64_t __attribute__((vector_size(32), aligned(8)));
+
+// Eight independent sums keep as many loads in flight as the core can hold.
+std::uint64_t read_all(const std::byte* data, std::size_t bytes) {
+  Vector sums[8] = {};
+  for (std::size_t i = 0; i + sizeof sums <= bytes; i += sizeof sums) {
+    for (std::size_t j = 0; j < 8; ++j) {
+      Vector v;
+      std::memcpy(&v, data + i + j * sizeof v, sizeof v);
+      sums[j] ^= v;
+    }
+  }
+  std::uint64_t all = 0;
+  for (const Vector& v : sums) all ^= v[0] ^ v[1] ^ v[2] ^ v[3];
+  return all;
+}
+
+}  // namespace
+
+double measure_read_bandwidth(int threads) {
+  const std::unique_ptr<std::byte[]> buffer(new std::byte[kBytes]);
+  const std::size_t share = kBytes / static_cast<std::size_t>(threads) / 4096 * 4096;
+  using Clock = std::chrono::steady_clock;
+  std::barrier start(threads);
+  std::vector<std::vector<double>> begin(static_cast<std::size_t>(threads)),
+      end(static_cast<std::size_t>(threads));
+  std::vector<std::uint64_t> sink(static_cast<std::size_t>(threads));
+  const auto work = [&](int t) {
+    const auto i = static_cast<std::size_t>(t);
+    std::byte* own = buffer.get() + i * share;
+    std::memset(own, t + 1, share);  // pages are made by the thread that reads them
+    for (int pass = 0; pass < kPasses; ++pass) {
+      start.arrive_and_wait();
+      begin[i].push_back(std::chrono::duration<double>(Clock::now().time_since_epoch()).count());
+      sink[i] ^= read_all(own, share);
+      end[i].push_back(std::chrono::duration<double>(Clock::now().time_since_epoch()).count());
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (int t = 1; t < threads; ++t) others.emplace_back(work, t);
+    work(0);
+  }
+  double best = 0;
+  for (std::size_t pass = 0; pass < kPasses; ++pass) {
+    double first = begin[0][pass];
+    double last = end[0][pass];
+    for (std::size_t t = 1; t < sink.size(); ++t) {
+      first = std::min(first, begin[t][pass]);
+      last = std::max(last, end[t][pass]);
+    }
+    best = std::max(best, static_cast<double>(share) * threads / (last - first));
+  }
+  volatile std::uint64_t keep = sink[0];
+  static_cast<void>(keep);
+  return best;
+}
+
+}  // namespace met::bench

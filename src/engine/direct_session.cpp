@@ -1,0 +1,44 @@
+#include "engine/direct_session.h"
+
+namespace met::engine {
+
+Result<> DirectSession::step(std::span<const Row> rows) {
+  batch_.clear();
+  const int block_tokens = model_.plan.block_tokens;
+  for (const Row& row : rows) {
+    Sequence& sequence = sequences_[row.sequence];
+    const auto tokens = static_cast<std::int64_t>(row.ids.size());
+    const auto needed =
+        static_cast<std::size_t>((sequence.length + tokens + block_tokens - 1) / block_tokens);
+    while (sequence.blocks.size() < needed) sequence.blocks.push_back(next_block_++);
+    if (next_block_ > model_.memory.blocks)
+      return fail(ErrorCode::kResourceExhausted, "the KV pool is too small for this step");
+    batch_.rows.push_back({.token_begin = static_cast<std::int32_t>(batch_.tokens.size()),
+                           .tokens = static_cast<std::int32_t>(tokens),
+                           .position = static_cast<std::int32_t>(sequence.length),
+                           .table_begin = static_cast<std::int32_t>(batch_.block_table.size())});
+    batch_.block_table.insert(batch_.block_table.end(), sequence.blocks.begin(), sequence.blocks.end());
+    for (std::int64_t i = 0; i < tokens; ++i) {
+      batch_.tokens.push_back(row.ids[static_cast<std::size_t>(i)]);
+      batch_.positions.push_back(static_cast<std::int32_t>(sequence.length + i));
+    }
+    batch_.logits.push_back(static_cast<std::int32_t>(batch_.tokens.size()) - 1);
+    sequence.length += tokens;
+  }
+  MET_TRY(model_.runner->enqueue({}, batch_));
+  scheduler::StepResults results;
+  return model_.runner->settle(batch_, results);
+}
+
+void DirectSession::share(int from, int to, std::int64_t positions) {
+  const Sequence& source = sequences_.at(from);
+  const auto blocks = positions / model_.plan.block_tokens;
+  sequences_[to] = {.blocks = {source.blocks.begin(), source.blocks.begin() + blocks}, .length = positions};
+}
+
+void DirectSession::reset() {
+  sequences_.clear();
+  next_block_ = 1;
+}
+
+}  // namespace met::engine

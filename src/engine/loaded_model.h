@@ -1,0 +1,52 @@
+// Everything that a process needs to run a model's steps, made in the order of start-up.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/settings.h"
+#include "engine/memory_plan.h"
+#include "engine/model_runner.h"
+#include "hub/model_source.h"
+#include "scheduler/plan.h"
+
+namespace met::engine {
+
+/// How far loading has come; called from the loading thread.
+using Progress = std::function<void(std::size_t done_bytes, std::size_t total_bytes)>;
+
+/// One start-up phase and what it took.
+struct Phase {
+  std::string name;
+  double ms = 0;
+};
+
+/// Members are destroyed last to first: the runner before its device.
+struct LoadedModel {
+  hub::ModelSource source;
+  config::ModelConfig config;
+  config::GenerationDefaults generation;
+  std::unique_ptr<gpu::GpuBackend> device;
+  std::unique_ptr<ModelRunner> runner;
+  scheduler::PlanConfig plan;
+  MemoryPlan memory;
+  std::size_t weight_bytes = 0;     ///< packed, read once a decode step
+  std::vector<std::string> unused;  ///< tensors of the checkpoint that nothing reads
+  std::vector<Phase> phases;
+  std::string kernel_target;  ///< "cpu/llama/gguf"
+};
+
+/// Loads the model that `settings` names: source, configuration, kernel target, device, check of every
+/// tensor, memory plan, weights, buffers.
+///
+/// Errors   those of hub, formats, config, kernels and plan_memory, each naming its flag, file or tensor;
+/// kUnsupported for a
+///          setting that this build or device cannot honour.
+Result<LoadedModel> load_parts(const config::Settings& settings, const Progress& progress);
+
+/// The memory plan alone, from headers; no weight is read (`--dry-run`).
+Result<MemoryPlan> dry_run(const config::Settings& settings);
+
+}  // namespace met::engine
