@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "cache/prefix_index.h"
 #include "scheduler/device.h"
 
 namespace met::scheduler {
@@ -21,8 +22,12 @@ Result<> validate(const PlanConfig& config) {
   MET_TRY(at_least("max-batch-size", config.max_batch_size, 1));
   MET_TRY(at_least("max-seq-len", config.max_seq_len, 2));
   MET_TRY(at_least("kv-admit-watermark", config.kv_admit_watermark, 0));
-  MET_TRY(at_least("prompt-logprobs-tokens", config.prompt_logprobs_tokens, 1));
   MET_TRY(at_least("chunk-grid", config.chunk_grid_tokens, 1));
+  MET_TRY(at_least("prompt-logprobs-tokens", config.prompt_logprobs_tokens, config.chunk_grid_tokens));
+  if (config.block_tokens > cache::ChainHasher::kBlockTokensMax)
+    return invalid("block-tokens", "block-tokens is " + std::to_string(config.block_tokens) +
+                                       ", the most is " +
+                                       std::to_string(cache::ChainHasher::kBlockTokensMax));
   if (config.depth != 1 && config.depth != 2)
     return invalid("scheduler-config", "depth is " + std::to_string(config.depth) + ", it is 1 or 2");
   if (config.chunk_grid_tokens % config.block_tokens != 0)
@@ -40,30 +45,6 @@ Result<> validate(const PlanConfig& config) {
   return {};
 }
 
-std::string_view name(WaitReason reason) {
-  switch (reason) {
-    case WaitReason::kCapacity:
-      return "capacity";
-    case WaitReason::kRows:
-      return "rows";
-    case WaitReason::kBudget:
-      return "budget";
-    case WaitReason::kProducer:
-      return "producer";
-    case WaitReason::kConsumer:
-      return "consumer";
-    case WaitReason::kResume:
-      return "resume";
-    case WaitReason::kHost:
-      return "host";
-    case WaitReason::kInFlight:
-      return "in_flight";
-    case WaitReason::kLimit:
-      return "limit";
-  }
-  return "unknown";
-}
-
 void StepPlan::clear() {
   preempt.clear();
   resume.clear();
@@ -71,7 +52,6 @@ void StepPlan::clear() {
   forks.clear();
   rows.clear();
   waits.clear();
-  evict = 0;
   decode_rows = 0;
   bucket = 0;
   tokens = {};

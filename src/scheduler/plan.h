@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "core/error.h"
+#include "scheduler/request.h"
 
 namespace met::scheduler {
 
@@ -51,18 +51,17 @@ struct LiveView {
   SeqIndex seq = 0;
   SeqState state = SeqState::kPrefilling;
   bool paused = false;           ///< its event channel is full (R11)
-  bool host_dependent = false;   ///< its next row needs its last token on the host (E8)
   bool prompt_logprobs = false;  ///< P9
-  bool samples = true;           ///< false: max_tokens 0, only the prompt is computed (R13)
   SeqIndex fork_from = -1;       ///< takes the first `fork_len` positions of this live sequence (B6), or -1
   std::int64_t fork_len = 0;
   std::int64_t prompt_len = 0;
   std::int64_t len = 0;  ///< prompt, settled and pending outputs
   std::int64_t planned_len = 0;
   std::int64_t pending = 0;
-  std::int64_t outputs_max = 0;    ///< max_tokens after the clamp of R13
-  std::int64_t recomputed_to = 0;  ///< positions below were computed before a preemption (S21)
-  std::int64_t since_resume = -1;  ///< tokens advanced since its last resume, -1: never parked (S15)
+  std::int64_t outputs_max = 0;     ///< max_tokens after the clamp of R13
+  std::int64_t recomputed_to = 0;   ///< positions below were computed before a preemption (S21)
+  std::int64_t reserve_blocks = 0;  ///< of its admission or last resume (S7, S18)
+  std::int64_t since_resume = -1;   ///< tokens advanced since its last resume, -1: never parked (S15)
   std::span<const BlockId> blocks;
 };
 
@@ -72,7 +71,6 @@ struct WaitView {
   int rows = 1;            ///< device rows that its admission takes: n of the request (B6)
   bool in_flight = false;  ///< parked: a step in flight still holds a row of it (S18)
   bool prompt_logprobs = false;
-  bool samples = true;
   std::int64_t prompt_len = 0;
   std::int64_t len = 0;           ///< known ids
   std::int64_t outputs_left = 0;  ///< of outputs_max
@@ -96,10 +94,10 @@ struct View {
       queued;  ///< the first of the queue; at least as many as there are free device rows, and one
   std::span<const std::int32_t> block_refs;
   std::int64_t queued_total = 0;
+  std::int64_t wake_us = -1;  ///< earliest moment at which a sequence ends by time, -1: none
   std::int64_t blocks_free = 0;
   std::int64_t blocks_evictable = 0;
   int rows_free = 0;  ///< device rows without a sequence
-  int steps_in_flight = 0;
   CostModel cost;
 };
 
@@ -119,10 +117,12 @@ struct Preempt {
   SeqIndex seq = 0;
   PreemptMode mode = PreemptMode::kRecompute;
 };
-/// A queued or parked sequence becomes live and starts behind its hit.
+/// A queued or parked sequence becomes live and starts behind its hit. The other choices of its request
+/// become live with it and wait for their fork.
 struct Admit {
   SeqIndex seq = 0;
   std::int64_t hit_tokens = 0;
+  std::int64_t reserve_blocks = 0;  ///< of each choice
 };
 /// `seq` takes the first `tokens` positions of `from`: whole blocks by reference, a copy of the last partial
 /// one.
@@ -132,20 +132,6 @@ struct Fork {
   std::int64_t tokens = 0;
 };
 
-/// Why a sequence did not advance in a step.
-enum class WaitReason : std::uint8_t {
-  kCapacity,
-  kRows,
-  kBudget,
-  kProducer,
-  kConsumer,
-  kResume,
-  kHost,
-  kInFlight,
-  kLimit
-};
-inline constexpr int kWaitReasons = 9;
-std::string_view name(WaitReason reason);
 struct Wait {
   SeqIndex seq = 0;
   WaitReason reason = WaitReason::kCapacity;
@@ -165,8 +151,7 @@ struct StepPlan {
   std::vector<Admit> resume;
   std::vector<Admit> admit;
   std::vector<Fork> forks;
-  std::vector<Row> rows;   ///< decode rows first (S4)
-  std::int64_t evict = 0;  ///< blocks taken from the front of the LRU list, after hits are pinned (B7, B8)
+  std::vector<Row> rows;  ///< decode rows first (S4)
   int decode_rows = 0;
   int bucket = 0;  ///< decode rows padded (G1); 0 without a decode row
   TokenCounts tokens;
@@ -177,6 +162,20 @@ struct StepPlan {
   bool empty() const { return rows.empty() && forks.empty(); }
   void clear();
 };
+
+/// Memory that plans reuse; its content means nothing between calls.
+struct PlanScratch {
+  std::vector<std::int64_t> growth;     ///< blocks that this plan gives to each live sequence
+  std::vector<std::uint8_t> gone;       ///< live sequences that it preempts
+  std::vector<std::uint8_t> advanced;   ///< live sequences with a row
+  std::vector<std::int32_t> refs_less;  ///< references that preemptions take from each block
+  std::vector<BlockId> touched;
+};
+
+/// Decides one step. A pure function of its first three arguments (S1); `plan` is overwritten.
+/// Cost: linear in live sequences and in the blocks of those that it preempts.
+void plan_step(const View& view, const PlanConfig& config, std::int64_t now_us, PlanScratch& scratch,
+               StepPlan& plan);
 
 /// Decode rows padded to a bucket: 1, 2, 4, 8, then steps of 8 to 64, then of 16 to max_batch_size (G1).
 int bucket_of(int decode_rows, int max_batch_size);

@@ -2,6 +2,7 @@
 // docs/scheduler-and-engine.md.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,7 +12,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/siphash.h"
+#include "core/histogram.h"
 #include "sampling/params.h"
 
 namespace met::scheduler {
@@ -80,6 +81,57 @@ class Generation {
   virtual void cancel() = 0;
 };
 
+/// Why a sequence did not advance in a step.
+enum class WaitReason : std::uint8_t {
+  kCapacity,  ///< blocks
+  kRows,      ///< device rows
+  kBudget,    ///< tokens of the step
+  kProducer,  ///< the choice that computes its prompt
+  kConsumer,  ///< its event channel is full
+  kResume,    ///< parked sequences go first
+  kInFlight,  ///< a step that holds a row of it
+  kLimit,     ///< its last token is in flight
+};
+inline constexpr int kWaitReasons = 8;
+
+/// Terminals as `vllm:request_success_total` counts them.
+enum class EndClass : std::uint8_t { kStop, kLength, kAbort, kError, kTimeout };
+inline constexpr int kEndClasses = 5;
+/// Tokens computed, by class (S21).
+enum class TokenClass : std::uint8_t { kDecode, kPrefill, kRecomputed, kPadded, kOvershoot };
+inline constexpr int kTokenClasses = 5;
+std::string_view name(EndClass end);
+std::string_view name(TokenClass token);
+std::string_view name(WaitReason reason);
+
+/// What section 15 of the contract observes, since the start. Times in seconds.
+struct Statistics {
+  std::int64_t prompt_tokens = 0;
+  std::int64_t generation_tokens = 0;
+  std::array<std::int64_t, kEndClasses> ended{};
+  std::array<std::int64_t, kTokenClasses> tokens{};
+  std::array<std::int64_t, kWaitReasons> waits{};  ///< gauge: sequences that did not advance in the last tick
+  std::int64_t evictions = 0;                      ///< cached blocks given up
+  double device_idle_s = 0;                        ///< gaps between steps while work existed
+  Histogram time_to_first_token{kSecondBounds};
+  Histogram inter_token_latency{kSecondBounds};
+  Histogram time_per_output_token{kSecondBounds};
+  Histogram e2e_latency{kSecondBounds};
+  Histogram queue_time{kSecondBounds};
+  Histogram prefill_time{kSecondBounds};
+  Histogram decode_time{kSecondBounds};
+  Histogram inference_time{kSecondBounds};
+  Histogram request_prompt_tokens{kCountBounds};
+  Histogram request_generation_tokens{kCountBounds};
+  Histogram request_max_tokens{kCountBounds};
+  Histogram request_n{kCountBounds};
+  Histogram iteration_tokens{kCountBounds};
+  Histogram step_decode{kSecondBounds};   ///< steps of decode rows alone
+  Histogram step_prefill{kSecondBounds};  ///< steps of prefill rows alone
+  Histogram step_mixed{kSecondBounds};
+  Histogram tick_host{kSecondBounds};  ///< host work of a tick, waiting for the device left out
+};
+
 /// Numbers that a scrape reads without touching the engine (rules E2, O2).
 struct Snapshot {
   std::int64_t running = 0;
@@ -97,6 +149,7 @@ struct Snapshot {
   std::int64_t now_us = 0;
   bool faulted = false;
   bool draining = false;
+  Statistics stats;
 };
 
 /// What a front end may call from any thread.

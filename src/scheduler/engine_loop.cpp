@@ -1,0 +1,299 @@
+#include "scheduler/engine_loop.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace met::scheduler {
+namespace {
+
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+/// Queue heads that one plan looks at; more of them wait for the next tick.
+constexpr std::size_t kHeadsMax = 64;
+
+}  // namespace
+
+EngineLoop::EngineLoop(const EngineConfig& config, Inbox& inbox, Executor& executor, const Clock& clock,
+                       std::atomic<int>& open)
+    : config_(config),
+      inbox_(inbox),
+      executor_(executor),
+      clock_(clock),
+      open_(open),
+      cache_(config.plan.blocks_total),
+      hasher_(config.cache_key, config.cache_identity),
+      plan_(&slots_[0].plan) {
+  // An ended sequence keeps its place while a step in flight holds a row of it.
+  const auto places = static_cast<std::size_t>(config.max_num_seqs + config.plan.max_batch_size);
+  table_.resize(places);
+  deadlines_.assign(places, kNever);
+  for (std::size_t place = places; place-- > 0;) places_.push_back(static_cast<SeqIndex>(place));
+  for (int row = config.plan.max_batch_size; row-- > 0;) device_rows_.push_back(row);
+  queue_.reserve(places);
+  parked_.reserve(places);
+  letters_.reserve(places);
+  const auto rows = static_cast<std::size_t>(config.plan.max_batch_size);
+  live_.reserve(rows);
+  removed_.reserve(rows);
+  live_views_.reserve(rows);
+  numbers_.blocks_total = config.plan.blocks_total;
+  numbers_.last_progress_us = clock.now_us();
+  publish_numbers();
+}
+
+bool EngineLoop::tick() {
+  now_us_ = clock_.now_us();
+  waited_us_ = 0;
+  settled_ = nullptr;
+  const std::int64_t began_us = now_us_;
+  bool moved = drain_inbox();
+  moved |= apply_deadlines();
+  moved |= end_slow_consumers();
+  if (fault_) {
+    const bool was_idle = in_flight_ == 0;
+    find_wake();
+    build_view();
+    StepSlot& slot = slots_[static_cast<std::size_t>(next_slot_)];
+    plan_ = &slot.plan;
+    plan_step(view_, config_.plan, now_us_, scratch_, slot.plan);
+    const bool work = !slot.plan.empty();
+    const bool waiting = !live_.empty() || !parked_.empty() || !queue_.empty();
+    MET_CHECK(!was_idle || work || !waiting || slot.plan.wake_us >= 0, "sequences wait for nothing");  // S20
+    moved |= work || !slot.plan.preempt.empty();
+    commit(slot);
+    if (work) {
+      slot.started_us = clock_.now_us();
+      if (in_flight_ == 0)
+        numbers_.last_progress_us = slot.started_us;  // F5: the wait for work does not count
+      executor_.start(slot);
+      next_slot_ = (next_slot_ + 1) % 2;
+      ++in_flight_;
+    }
+    if (in_flight_ > (work ? config_.plan.depth - 1 : 0)) moved |= settle();
+  }
+  publish_numbers();
+  if (moved)
+    numbers_.stats.tick_host.observe(static_cast<double>(clock_.now_us() - began_us - waited_us_) * 1e-6);
+  return moved && fault_.has_value();
+}
+
+bool EngineLoop::drain_inbox() {
+  inbox_.take(letters_);
+  for (const Inbox::Letter& letter : letters_) {
+    Record& record = *letter.record;
+    if (letter.fresh) accept(letter.record);
+    for (const StopAt& stop : letter.stops) apply_stop(record, stop);
+    if (!letter.cancel) continue;
+    for (const SeqIndex index : record.sequences)  // R4
+      if (index >= 0) end(index, {.kind = Event::Kind::kCancelled}, EndClass::kAbort);
+  }
+  const bool any = !letters_.empty();
+  letters_.clear();  // a record must not outlive its sequences here
+  return any;
+}
+
+void EngineLoop::accept(const std::shared_ptr<Record>& record) {
+  record->channel.accepted();
+  record->sequences.assign(record->sampling.size(), -1);
+  for (std::size_t choice = 0; choice < record->sampling.size(); ++choice) {
+    MET_CHECK(!places_.empty(), "more sequences than the limit of accepted ones");
+    const SeqIndex index = places_.back();
+    places_.pop_back();
+    at(index) = Sequence{};
+    at(index).record = record;
+    at(index).number = record->number;
+    at(index).choice = static_cast<int>(choice);
+    record->sequences[choice] = index;
+    if (record->deadline_us >= 0) deadlines_[static_cast<std::size_t>(index)] = record->deadline_us;
+  }
+  queue_.push_back(record->sequences.front());
+  queued_ += std::ssize(record->sequences);
+  if (!fault_) {
+    for (const SeqIndex index : record->sequences)
+      end(index, {.kind = Event::Kind::kFailed, .error = fault_.error()}, EndClass::kError);
+  }
+}
+
+void EngineLoop::apply_stop(const Record& record, const StopAt& stop) {
+  const auto choice = static_cast<std::size_t>(stop.choice);
+  if (choice >= record.sequences.size() || record.sequences[choice] < 0) return;
+  const SeqIndex index = record.sequences[choice];
+  Sequence& sequence = at(index);
+  if (sequence.outputs() >= stop.ids) {
+    numbers_.overshoot_tokens += sequence.outputs() - stop.ids;
+    return finish(index, stop.reason, stop.ids);
+  }
+  sequence.stop_at = stop.ids;
+  sequence.stop_reason = stop.reason;
+}
+
+bool EngineLoop::apply_deadlines() {
+  bool any = false;
+  for (std::size_t place = 0; place < deadlines_.size(); ++place) {
+    if (deadlines_[place] > now_us_) continue;
+    const auto index = static_cast<SeqIndex>(place);
+    finish(index, FinishReason::kTimeout, at(index).outputs());
+    any = true;
+  }
+  const std::optional<std::int64_t> drain = inbox_.drain_deadline();
+  numbers_.draining = drain.has_value();
+  if (!drain || *drain > now_us_) return any;
+  for (std::size_t place = 0; place < table_.size(); ++place) {  // F7
+    if (!table_[place].record || table_[place].state == SeqState::kEnding) continue;
+    end(static_cast<SeqIndex>(place), {.kind = Event::Kind::kCancelled}, EndClass::kAbort);
+    any = true;
+  }
+  return any;
+}
+
+bool EngineLoop::end_slow_consumers() {
+  bool any = false;
+  for (std::size_t i = 0; i < live_.size();) {
+    const SeqIndex index = live_[i++];
+    Sequence& sequence = at(index);
+    if (!sequence.record->channel.full(sequence.choice)) {
+      sequence.full_since_us = -1;
+    } else if (sequence.full_since_us < 0) {
+      sequence.full_since_us = now_us_;
+    } else if (now_us_ - sequence.full_since_us >= config_.slow_consumer_us) {
+      Error error{ErrorCode::kCancelled, "slow_consumer: nobody read the events of this request", ""};
+      end(index, {.kind = Event::Kind::kCancelled, .error = std::move(error)}, EndClass::kAbort);
+      --i;
+      any = true;
+    }
+  }
+  return any;
+}
+
+void EngineLoop::find_wake() {
+  std::int64_t wake = *std::min_element(deadlines_.begin(), deadlines_.end());
+  for (const SeqIndex index : live_) {
+    const std::int64_t since = at(index).full_since_us;
+    if (since >= 0) wake = std::min(wake, since + config_.slow_consumer_us);
+  }
+  if (const auto drain = inbox_.drain_deadline(); drain && *drain > now_us_) wake = std::min(wake, *drain);
+  wake_us_ = wake == kNever ? -1 : wake;
+}
+
+void EngineLoop::build_view() {
+  live_views_.clear();
+  int decoding = 0;
+  for (const SeqIndex index : live_) {
+    const Sequence& s = at(index);
+    decoding += s.state == SeqState::kDecoding ? 1 : 0;
+    live_views_.push_back(
+        {.seq = index,
+         .state = s.state,
+         .paused = s.full_since_us >= 0,
+         .prompt_logprobs = s.record->request.prompt_logprobs,
+         .fork_from = s.fork_from,
+         .fork_len = s.fork_from >= 0 ? s.prompt_len() - 1 : 0,
+         .prompt_len = s.prompt_len(),
+         .len = s.len(),
+         .planned_len = s.planned_len,
+         .pending = s.pending,
+         .outputs_max = s.record->outputs_max,
+         .recomputed_to = s.recomputed_to,
+         .reserve_blocks = s.reserve_blocks,
+         .since_resume = s.outputs_at_resume >= 0 ? s.outputs() + s.pending - s.outputs_at_resume : -1,
+         .blocks = s.blocks});
+  }
+  parked_views_.clear();
+  for (const SeqIndex index : parked_) parked_views_.push_back(wait_view(index, 1));
+  queued_views_.clear();
+  const std::size_t heads = std::min({queue_.size(), device_rows_.size() + 1, kHeadsMax});
+  for (std::size_t i = 0; i < heads; ++i)
+    queued_views_.push_back(wait_view(queue_[i], queued_choices(at(queue_[i]))));
+  const cache::BlockPool& pool = cache_.pool();
+  view_ = {.live = live_views_,
+           .parked = parked_views_,
+           .queued = queued_views_,
+           .block_refs = pool.all_refs(),
+           .queued_total = std::ssize(queue_),
+           .wake_us = wake_us_,
+           .blocks_free = pool.free(),
+           .blocks_evictable = pool.evictable(),
+           .rows_free = static_cast<int>(device_rows_.size()),
+           .cost = costs_.model(decoding)};
+}
+
+WaitView EngineLoop::wait_view(SeqIndex index, int rows) {
+  Sequence& s = at(index);
+  const Record& record = *s.record;
+  WaitView view{.seq = index,
+                .rows = rows,
+                .in_flight = s.inflight > 0,
+                .prompt_logprobs = record.request.prompt_logprobs,
+                .prompt_len = s.prompt_len(),
+                .len = s.len(),
+                .outputs_left = record.outputs_max - s.outputs() - s.pending,
+                .recomputed_to = s.recomputed_to};
+  if (!config_.prefix_caching || view.prompt_logprobs || view.in_flight || device_rows_.empty()) return view;
+  if (!s.ids.empty()) hasher_.extend(record.root, s.ids, config_.plan.block_tokens, s.chain);
+  const std::vector<Hash128>& chain = s.ids.empty() ? record.chain : s.chain;
+  const cache::BlockCache::Match match = cache_.match(chain);
+  view.hit_tokens =
+      cache::usable_hit(match.blocks, view.len, config_.plan.block_tokens, config_.plan.chunk_grid_tokens);
+  const std::int64_t cut = match.blocks - view.hit_tokens / config_.plan.block_tokens;
+  view.hit_referenced =
+      cut == 0
+          ? match.referenced
+          : cache_.match(std::span(chain).first(static_cast<std::size_t>(match.blocks - cut))).referenced;
+  return view;
+}
+
+int EngineLoop::queued_choices(const Sequence& lead) const {
+  int count = 0;
+  for (const SeqIndex index : lead.record->sequences)
+    count += index >= 0 && at(index).state == SeqState::kQueued ? 1 : 0;
+  return count;
+}
+
+/// F4: nothing is planned any more, and what the step in flight still uses stays where it is.
+void EngineLoop::fail_all(const Error& error) {
+  fault_ = std::unexpected(error);
+  numbers_.faulted = true;
+  for (std::size_t place = 0; place < table_.size(); ++place) {
+    if (!table_[place].record || table_[place].state == SeqState::kEnding) continue;
+    end(static_cast<SeqIndex>(place), {.kind = Event::Kind::kFailed, .error = error}, EndClass::kError);
+  }
+}
+
+void EngineLoop::publish_numbers() {
+  const cache::BlockPool& pool = cache_.pool();
+  numbers_.running = std::ssize(live_);
+  numbers_.waiting = std::ssize(parked_) + queued_;
+  numbers_.blocks_free = pool.free();
+  numbers_.blocks_evictable = pool.evictable();
+  numbers_.blocks_referenced = pool.referenced();
+  numbers_.now_us = now_us_;
+  numbers_.stats.tokens[static_cast<std::size_t>(TokenClass::kOvershoot)] = numbers_.overshoot_tokens;
+  auto& waits = numbers_.stats.waits;
+  waits.fill(0);
+  for (const Wait& wait : plan_->waits) ++waits[static_cast<std::size_t>(wait.reason)];
+  if (plan_->waits_behind > 0)
+    waits[static_cast<std::size_t>(plan_->waits.back().reason)] += plan_->waits_behind;
+}
+
+void EngineLoop::check() const {
+  cache_.check();
+  std::vector<std::int32_t> refs(static_cast<std::size_t>(cache_.pool().total()), 0);
+  std::size_t rows = 0;
+  std::size_t live = 0;
+  for (const Sequence& s : table_) {
+    if (!s.record) continue;
+    const bool is_live = s.state == SeqState::kPrefilling || s.state == SeqState::kDecoding;
+    MET_CHECK(is_live || s.blocks.empty(), "only live sequences hold blocks");
+    MET_CHECK(s.device_row >= 0 ? is_live || s.inflight > 0 : !is_live && s.inflight == 0, "device row");
+    MET_CHECK(!is_live || s.computed_len <= s.known_len(), "computed past what is known");
+    rows += s.device_row >= 0 ? 1 : 0;
+    live += is_live ? 1 : 0;
+    for (const BlockId block : s.blocks) ++refs[static_cast<std::size_t>(block)];
+  }
+  MET_CHECK(std::ranges::equal(refs, cache_.pool().all_refs()), "references are those of the tables");  // B2
+  MET_CHECK(rows + device_rows_.size() == static_cast<std::size_t>(config_.plan.max_batch_size),
+            "device rows");
+  MET_CHECK(live == live_.size(), "live list");
+}
+
+}  // namespace met::scheduler

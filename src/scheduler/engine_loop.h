@@ -1,0 +1,133 @@
+// The engine's thread as a function of its inbox, its clock and its device: one tick at a time. Rules E1 to
+// E12.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "cache/block_cache.h"
+#include "core/clock.h"
+#include "scheduler/cost_meter.h"
+#include "scheduler/engine.h"
+#include "scheduler/executor.h"
+#include "scheduler/inbox.h"
+#include "scheduler/plan.h"
+#include "scheduler/sequence.h"
+
+namespace met::scheduler {
+
+/// Owns every sequence, block and device row (E1). All methods are of one thread.
+class EngineLoop {
+ public:
+  /// `open` counts accepted choices that have not ended; the loop lowers it with each terminal event (E12).
+  EngineLoop(const EngineConfig& config, Inbox& inbox, Executor& executor, const Clock& clock,
+             std::atomic<int>& open);
+
+  /// One turn, in the order of E5. False: nothing happened, and nothing will before mail or wake_us().
+  bool tick();
+  /// Earliest time at which a tick has something to do without mail; -1: none.
+  std::int64_t wake_us() const { return wake_us_; }
+  /// Set by a device failure, after every request has got its terminal event (F4).
+  const Result<>& fault() const { return fault_; }
+  /// As of the last tick (E2).
+  const Snapshot& snapshot() const { return numbers_; }
+
+  // For traces and invariants (T1, T3).
+  const StepPlan& plan() const { return *plan_; }
+  const StepSlot* settled() const { return settled_; }  ///< the step that the last tick settled, or null
+  const cache::BlockCache& blocks() const { return cache_; }
+  const std::vector<Sequence>& sequences() const { return table_; }
+  int steps_in_flight() const { return in_flight_; }
+  /// Recounts blocks, references, rows and lists (B1, B2, B7). Aborts on a difference.
+  void check() const;
+
+ private:
+  // engine_loop.cpp: mail, time, views
+  bool drain_inbox();
+  void accept(const std::shared_ptr<Record>& record);
+  void apply_stop(const Record& record, const StopAt& stop);
+  bool apply_deadlines();
+  bool end_slow_consumers();
+  void find_wake();
+  void build_view();
+  WaitView wait_view(SeqIndex index, int rows);
+  int queued_choices(const Sequence& lead) const;
+  void fail_all(const Error& error);
+  void publish_numbers();
+
+  // commit.cpp: carries a plan out (S2)
+  void commit(StepSlot& slot);
+  void park(SeqIndex index);
+  void enter(const Admit& admit, SeqIndex index, std::int64_t hit_tokens, SeqIndex fork_from);
+  void admit(const Admit& admit);
+  void fork(const Fork& fork, StepBatch& batch);
+  void grow(Sequence& sequence, std::int64_t end);
+  void build_row(const Row& row, StepBatch& batch);
+  void want_prompt_logprobs(Sequence& sequence, const Row& row, std::int32_t first_token, StepBatch& batch);
+  BlockId allocate();
+
+  // settle.cpp: what came back
+  bool settle();
+  void settle_row(const Row& row, const SampleResult* sample);
+  void publish_blocks(Sequence& sequence);
+  void take_token(SeqIndex index, const SampleResult& sample);
+  void emit_prompt_logprobs(const StepSlot& slot);
+  void observe_step(const StepSlot& slot);
+  void observe_end(const Sequence& sequence, EndClass end);
+  void finish(SeqIndex index, FinishReason reason, std::int64_t completion_tokens);
+  void end(SeqIndex index, Event event, EndClass end);
+  void leave(SeqIndex index);
+  void hand_on_forks(SeqIndex from);
+  void drop_row(Sequence& sequence);
+  void free_place(SeqIndex index);
+  void insert_by_admission(std::vector<SeqIndex>& list, SeqIndex index);
+
+  Sequence& at(SeqIndex index) { return table_[static_cast<std::size_t>(index)]; }
+  const Sequence& at(SeqIndex index) const { return table_[static_cast<std::size_t>(index)]; }
+
+  const EngineConfig config_;
+  Inbox& inbox_;
+  Executor& executor_;
+  const Clock& clock_;
+  std::atomic<int>& open_;
+
+  cache::BlockCache cache_;
+  cache::ChainHasher hasher_;
+  std::vector<Sequence> table_;
+  std::vector<std::int64_t> deadlines_;  ///< of each place in the table (R7)
+  std::vector<SeqIndex> places_;         ///< free ones, a stack
+  std::vector<int> device_rows_;         ///< free ones, a stack
+  std::vector<std::int32_t> removed_;    ///< device rows that the next batch takes from the device
+  std::vector<SeqIndex> live_;           ///< by admission
+  std::vector<SeqIndex> parked_;         ///< by admission
+  std::vector<SeqIndex> queue_;          ///< one of each request: the choice that will compute the prompt
+  std::int64_t queued_ = 0;              ///< choices in it
+  std::uint64_t admissions_ = 0;
+
+  std::array<StepSlot, 2> slots_;
+  int next_slot_ = 0;
+  int in_flight_ = 0;
+  std::int64_t last_done_us_ = -1;
+  CostMeter costs_;
+
+  std::vector<Inbox::Letter> letters_;
+  std::vector<LiveView> live_views_;
+  std::vector<WaitView> parked_views_;
+  std::vector<WaitView> queued_views_;
+  View view_;
+  PlanScratch scratch_;
+
+  std::int64_t now_us_ = 0;
+  std::int64_t waited_us_ = 0;  ///< for the device, in this tick
+  std::int64_t wake_us_ = -1;
+  Result<> fault_;
+  StepPlan* plan_;
+  const StepSlot* settled_ = nullptr;
+  Snapshot numbers_;
+};
+
+}  // namespace met::scheduler

@@ -1,0 +1,352 @@
+#include <algorithm>
+#include <cstddef>
+
+#include "scheduler/plan.h"
+
+namespace met::scheduler {
+namespace {
+
+/// The prefill budget of a step is a multiple of this where a cost model cuts it (S5).
+constexpr std::int64_t kCutTokens = 64;
+
+std::int64_t align_down(std::int64_t value, std::int64_t grid) { return value / grid * grid; }
+
+/// Blocks that a sequence of `len` known ids with `outputs_left` to come reserves (S7, S18).
+std::int64_t reserve_blocks(const PlanConfig& config, std::int64_t len, std::int64_t outputs_left) {
+  const std::int64_t tokens =
+      std::min(len + std::min(outputs_left, config.kv_admit_watermark), config.max_seq_len);
+  return tokens / config.block_tokens + 1;
+}
+
+/// One plan in the making. The phases run in the order of S4; each takes from `available` and `budget`.
+class Planning {
+ public:
+  Planning(const View& view, const PlanConfig& config, PlanScratch& scratch, StepPlan& plan)
+      : view_(view),
+        config_(config),
+        scratch_(scratch),
+        plan_(plan),
+        available_(view.blocks_free + view.blocks_evictable),
+        rows_free_(view.rows_free) {
+    scratch_.growth.assign(view.live.size(), 0);
+    scratch_.gone.assign(view.live.size(), 0);
+    scratch_.advanced.assign(view.live.size(), 0);
+    scratch_.refs_less.resize(view.block_refs.size(), 0);
+  }
+  ~Planning() {
+    for (const BlockId block : scratch_.touched) scratch_.refs_less[static_cast<std::size_t>(block)] = 0;
+    scratch_.touched.clear();
+  }
+  Planning(const Planning&) = delete;
+  Planning& operator=(const Planning&) = delete;
+
+  void run() {
+    decode();
+    budget_ = prefill_budget();
+    logits_left_ = config_.prompt_logprobs_tokens;
+    continue_prefills();
+    if (plan_.preempt.empty()) {
+      sum_reserved();
+      if (resume()) admit();
+    } else if (!view_.queued.empty()) {
+      wait_queued(0, WaitReason::kCapacity);
+    }
+    finish();
+  }
+
+ private:
+  struct Span {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+    bool empty() const { return end <= begin; }
+  };
+
+  bool is_gone(std::size_t i) const { return scratch_.gone[i] != 0; }
+  std::int64_t held(std::size_t i) const { return std::ssize(view_.live[i].blocks); }
+  void wait(SeqIndex seq, WaitReason reason) { plan_.waits.push_back({seq, reason}); }
+
+  /// Blocks that live sequence i lacks for positions below `end`.
+  std::int64_t lacks(std::size_t i, std::int64_t end) const {
+    return std::max<std::int64_t>(0, config_.blocks_of(end) - held(i));
+  }
+
+  // ---- preemption: S14, S15
+
+  /// The newest admission behind `oldest` that is not immune, else the newest that is; -1: nobody.
+  std::ptrdiff_t victim(std::size_t oldest) const {
+    for (const bool immune : {false, true}) {
+      for (std::size_t i = view_.live.size(); i-- > oldest + 1;) {
+        const std::int64_t since = view_.live[i].since_resume;
+        const bool is_immune = since >= 0 && since < config_.resume_immunity_tokens;
+        if (!is_gone(i) && is_immune == immune) return static_cast<std::ptrdiff_t>(i);
+      }
+    }
+    return -1;
+  }
+
+  void preempt(std::size_t i) {
+    const LiveView& s = view_.live[i];
+    scratch_.gone[i] = 1;
+    plan_.preempt.push_back({s.seq, PreemptMode::kRecompute});
+    for (const BlockId block : s.blocks) {
+      const auto b = static_cast<std::size_t>(block);
+      if (scratch_.refs_less[b]++ == 0) scratch_.touched.push_back(block);
+      if (scratch_.refs_less[b] == view_.block_refs[b]) ++available_;
+    }
+    if (scratch_.advanced[i] != 0) {  // a decode row that was planned already
+      std::erase_if(plan_.rows, [&](const Row& row) { return row.seq == s.seq; });
+      available_ += scratch_.growth[i];
+      scratch_.growth[i] = 0;
+      scratch_.advanced[i] = 0;
+    }
+  }
+
+  // ---- decode rows
+
+  bool can_decode(const LiveView& s) const {
+    return s.state == SeqState::kDecoding && !s.paused && s.len - s.prompt_len < s.outputs_max;
+  }
+
+  void decode() {
+    std::int64_t need = 0;
+    for (std::size_t i = 0; i < view_.live.size(); ++i)
+      if (can_decode(view_.live[i])) need += lacks(i, view_.live[i].len);
+    while (need > available_) {
+      const std::ptrdiff_t chosen = victim(0);
+      if (chosen < 0) break;
+      const auto i = static_cast<std::size_t>(chosen);
+      if (can_decode(view_.live[i])) need -= lacks(i, view_.live[i].len);
+      preempt(i);
+    }
+    for (std::size_t i = 0; i < view_.live.size(); ++i) {
+      const LiveView& s = view_.live[i];
+      if (is_gone(i) || s.state != SeqState::kDecoding) continue;
+      if (!can_decode(s)) {
+        wait(s.seq, s.paused ? WaitReason::kConsumer : WaitReason::kLimit);
+      } else if (lacks(i, s.len) > available_) {
+        wait(s.seq, WaitReason::kCapacity);
+      } else {
+        add_row(i, RowKind::kDecode, {s.planned_len, s.len}, lacks(i, s.len));
+      }
+    }
+  }
+
+  void add_row(std::size_t i, RowKind kind, Span span, std::int64_t growth) {
+    const LiveView& s = view_.live[i];
+    plan_.rows.push_back({s.seq, kind, span.end >= s.len && s.outputs_max > 0, span.begin, span.end});
+    scratch_.growth[i] = growth;
+    scratch_.advanced[i] = 1;
+    available_ -= growth;
+    if (kind == RowKind::kPrefill) count_prefill(span, s.recomputed_to);
+  }
+
+  void count_prefill(Span span, std::int64_t recomputed_to) {
+    const std::int64_t again = std::clamp<std::int64_t>(recomputed_to - span.begin, 0, span.end - span.begin);
+    plan_.tokens.recomputed += again;
+    plan_.tokens.prefill += span.end - span.begin - again;
+    budget_ -= span.end - span.begin;
+  }
+
+  // ---- prefill rows: S5, S24, P1
+
+  std::int64_t prefill_budget() const {
+    const bool mixed = !plan_.rows.empty();
+    std::int64_t budget = mixed ? config_.mixed_prefill_tokens : config_.prefill_tokens_max();
+    const CostModel& cost = view_.cost;
+    if (cost.prefill_token_ns <= 0) return budget;
+    const auto cut = [&](std::int64_t us) {
+      const std::int64_t tokens =
+          align_down(std::max<std::int64_t>(us, 0) * 1000 / cost.prefill_token_ns, kCutTokens);
+      budget = std::min(budget, std::max({tokens, kCutTokens, std::int64_t{config_.chunk_grid_tokens}}));
+    };
+    const std::int64_t decode_us = mixed ? cost.decode_step_us : 0;
+    if (decode_us > 0) cut(decode_us);  // the whole is then twice a pure decode step
+    if (config_.step_max_us > 0) cut(config_.step_max_us - decode_us);
+    return budget;
+  }
+
+  /// The next chunk of a sequence whose first `planned` of `len` positions are planned, at most `most`
+  /// tokens. It ends on the grid unless it is the last; empty when there is not room enough.
+  Span chunk(std::int64_t planned, std::int64_t len, std::int64_t prompt_len, bool prompt_logprobs,
+             std::int64_t most) {
+    std::int64_t end = std::min(len, planned + std::min(most, budget_));
+    if (prompt_logprobs && planned < prompt_len - 1 && end > planned + logits_left_)
+      end = planned + logits_left_;
+    if (end < len) end = align_down(end, config_.chunk_grid_tokens);
+    return {planned, std::max(planned, end)};
+  }
+
+  void take_logits(Span span, std::int64_t prompt_len, bool prompt_logprobs) {
+    if (prompt_logprobs)
+      logits_left_ -= std::clamp<std::int64_t>(prompt_len - 1 - span.begin, 0, span.end - span.begin);
+  }
+
+  /// A live sequence with known tokens left to compute, that has its blocks.
+  bool wants_prefill(std::size_t i) const {
+    const LiveView& s = view_.live[i];
+    return s.state == SeqState::kPrefilling && !is_gone(i) && !s.paused && s.fork_from < 0 &&
+           s.planned_len < s.len;
+  }
+
+  void continue_prefills() {
+    std::int64_t left_all = 0;
+    for (std::size_t i = 0; i < view_.live.size(); ++i)
+      if (wants_prefill(i)) left_all += view_.live[i].len - view_.live[i].planned_len;
+    const std::int64_t budget_all = budget_;
+    for (std::size_t i = 0; i < view_.live.size(); ++i) {
+      const LiveView& s = view_.live[i];
+      if (is_gone(i) || s.state != SeqState::kPrefilling) continue;
+      if (s.paused || s.planned_len >= s.len) {
+        wait(s.seq, s.paused ? WaitReason::kConsumer : WaitReason::kLimit);
+      } else if (s.fork_from >= 0) {
+        fork(i);
+      } else {
+        const std::int64_t others = left_all - (s.len - s.planned_len);
+        continue_prefill(i, share_of(budget_all, others));
+      }
+    }
+  }
+
+  /// What one sequence may take while `others` tokens wait: half the budget, or what they leave of it (S24).
+  std::int64_t share_of(std::int64_t budget_all, std::int64_t others) const {
+    return std::max({budget_all / 2, budget_all - others, std::int64_t{config_.chunk_grid_tokens}});
+  }
+
+  void continue_prefill(std::size_t i, std::int64_t most) {
+    const LiveView& s = view_.live[i];
+    Span span = chunk(s.planned_len, s.len, s.prompt_len, s.prompt_logprobs, most);
+    if (span.empty()) {
+      ++rowless_;
+      return wait(s.seq, WaitReason::kBudget);
+    }
+    const std::int64_t grid = config_.chunk_grid_tokens;
+    const std::int64_t least_end = std::min(s.len, align_down(s.planned_len, grid) + grid);
+    make_room(i, lacks(i, std::min(least_end, span.end)));
+    if (lacks(i, span.end) > available_) {
+      const std::int64_t fits = (held(i) + available_) * config_.block_tokens;
+      span.end = std::max(span.begin, align_down(fits, grid));
+      if (span.empty()) return wait(s.seq, WaitReason::kCapacity);
+    }
+    add_row(i, RowKind::kPrefill, span, lacks(i, span.end));
+    take_logits(span, s.prompt_len, s.prompt_logprobs);
+  }
+
+  /// Preempts sequences newer than i until `need` blocks are there or nobody is left.
+  void make_room(std::size_t i, std::int64_t need) {
+    while (need > available_) {
+      const std::ptrdiff_t chosen = victim(i);
+      if (chosen < 0) return;
+      preempt(static_cast<std::size_t>(chosen));
+    }
+  }
+
+  void fork(std::size_t i) {
+    const LiveView& s = view_.live[i];
+    const auto from = std::find_if(view_.live.begin(), view_.live.end(),
+                                   [&](const LiveView& other) { return other.seq == s.fork_from; });
+    if (from == view_.live.end() || is_gone(static_cast<std::size_t>(from - view_.live.begin())) ||
+        from->planned_len < s.fork_len)
+      return wait(s.seq, WaitReason::kProducer);
+    if (budget_ < s.len - s.fork_len) return wait(s.seq, WaitReason::kBudget);
+    const std::int64_t need = config_.blocks_of(s.len) - s.fork_len / config_.block_tokens;
+    make_room(i, need);
+    if (need > available_) return wait(s.seq, WaitReason::kCapacity);
+    plan_.forks.push_back({s.seq, s.fork_from, s.fork_len});
+    add_row(i, RowKind::kPrefill, {s.fork_len, s.len}, need);
+  }
+
+  // ---- resumes and admissions: S6 to S9, S18
+
+  void sum_reserved() {
+    for (std::size_t i = 0; i < view_.live.size(); ++i) {
+      const LiveView& s = view_.live[i];
+      const bool unforked = s.fork_from >= 0 && scratch_.advanced[i] == 0;
+      const std::int64_t has = unforked ? s.fork_len / config_.block_tokens : held(i);
+      const std::int64_t forked = s.fork_from >= 0 && !unforked ? s.fork_len / config_.block_tokens : 0;
+      reserved_ += std::max<std::int64_t>(0, s.reserve_blocks - has - forked - scratch_.growth[i]);
+    }
+  }
+
+  /// Takes in one waiting sequence, or says why not.
+  bool enter(const WaitView& s, std::vector<Admit>& list, WaitReason& why) {
+    if (s.in_flight) return why = WaitReason::kInFlight, false;
+    if (s.rows > rows_free_) return why = WaitReason::kRows, false;
+    const Span span = chunk(s.hit_tokens, s.len, s.prompt_len, s.prompt_logprobs, budget_);
+    if (span.empty() && rowless_ > 0) return why = WaitReason::kBudget, false;
+    const std::int64_t block = config_.block_tokens;
+    const std::int64_t each = reserve_blocks(config_, s.len, s.outputs_left);
+    const std::int64_t followers = (s.rows - 1) * (each - (s.prompt_len - 1) / block);
+    const std::int64_t hit = s.hit_tokens / block;
+    const bool alone = view_.live.empty() && plan_.resume.empty() && plan_.admit.empty();
+    const bool fits = reserved_ + each - s.hit_referenced + followers <= available_;
+    if (!alone && !fits) return why = WaitReason::kCapacity, false;  // S8
+    list.push_back({s.seq, s.hit_tokens, each});
+    rows_free_ -= s.rows;
+    available_ -= hit - s.hit_referenced;
+    std::int64_t growth = 0;
+    if (!span.empty()) {
+      growth = config_.blocks_of(span.end) - hit;
+      available_ -= growth;
+      plan_.rows.push_back(
+          {s.seq, RowKind::kPrefill, span.end >= s.len && s.outputs_left > 0, span.begin, span.end});
+      count_prefill(span, s.recomputed_to);
+      take_logits(span, s.prompt_len, s.prompt_logprobs);
+    }
+    if (span.end < s.len) ++rowless_;
+    reserved_ += std::max<std::int64_t>(0, each - hit - growth) + followers;
+    return true;
+  }
+
+  /// True when no parked sequence waits any more.
+  bool resume() {
+    for (std::size_t i = 0; i < view_.parked.size(); ++i) {
+      WaitReason why{};
+      if (enter(view_.parked[i], plan_.resume, why)) continue;
+      for (; i < view_.parked.size(); ++i) wait(view_.parked[i].seq, why);
+      if (!view_.queued.empty()) wait_queued(0, WaitReason::kResume);
+      return false;
+    }
+    return true;
+  }
+
+  void admit() {
+    for (std::size_t i = 0; i < view_.queued.size(); ++i) {
+      WaitReason why{};
+      if (!enter(view_.queued[i], plan_.admit, why)) return wait_queued(i, why);
+    }
+  }
+
+  void wait_queued(std::size_t i, WaitReason why) {
+    wait(view_.queued[i].seq, why);
+    plan_.waits_behind = view_.queued_total - static_cast<std::int64_t>(i) - 1;
+  }
+
+  void finish() {
+    for (const Row& row : plan_.rows) plan_.decode_rows += row.kind == RowKind::kDecode ? 1 : 0;
+    plan_.bucket = bucket_of(plan_.decode_rows, config_.max_batch_size);
+    plan_.tokens.decode = plan_.decode_rows;
+    plan_.tokens.padded = plan_.bucket - plan_.decode_rows;
+  }
+
+  const View& view_;
+  const PlanConfig& config_;
+  PlanScratch& scratch_;
+  StepPlan& plan_;
+  std::int64_t available_;  ///< blocks free or evictable that this plan has not given away
+  int rows_free_;
+  std::int64_t budget_ = 0;       ///< prefill tokens left in the step
+  std::int64_t logits_left_ = 0;  ///< prompt positions that may still want logits
+  std::int64_t reserved_ = 0;     ///< blocks that live sequences may still ask for
+  int rowless_ = 0;               ///< prefilling sequences that wait for tokens of the next step
+};
+
+}  // namespace
+
+void plan_step(const View& view, const PlanConfig& config, std::int64_t now_us, PlanScratch& scratch,
+               StepPlan& plan) {
+  plan.clear();
+  Planning(view, config, scratch, plan).run();
+  if (view.wake_us >= 0) plan.wake_us = std::max(view.wake_us, now_us);
+}
+
+}  // namespace met::scheduler

@@ -1,0 +1,82 @@
+// A device without hardware: its KV blocks hold ids, and the next id is a function of all ids that a row's
+// block table leads to. Any mistake with blocks, forks, positions or resumed rows changes the text (rules T2,
+// T3).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "core/clock.h"
+#include "scheduler/device.h"
+
+namespace met::scheduler::testing {
+
+class VirtualClock final : public Clock {
+ public:
+  std::int64_t now_us() const override { return now_us_; }
+  void set(std::int64_t now_us) { now_us_ = std::max(now_us_, now_us); }
+
+ private:
+  std::int64_t now_us_ = 0;
+};
+
+/// The id that follows `context` for one choice.
+TokenId next_id(const std::vector<TokenId>& context, int choice, int vocab);
+
+struct DeviceScript {
+  int vocab = 1000;
+  std::int64_t step_us = 1000;
+  std::int64_t token_us = 10;
+  std::map<int, std::int64_t> step_us_at;  ///< by number of the step
+  int fails_at = -1;                       ///< the step that ends in a device error
+  /// Flags of the id at a position of the text that begins with a prompt.
+  std::function<std::uint32_t(const std::vector<TokenId>& prompt, int choice, std::int64_t position)> flags;
+};
+
+class ScriptedDevice final : public Device {
+ public:
+  ScriptedDevice(const PlanConfig& config, DeviceScript script, VirtualClock& clock);
+  Result<> enqueue(const StepPlan& plan, const StepBatch& batch) override;
+  Result<> settle(const StepBatch& batch, StepResults& results) override;
+
+  DeviceScript& script() { return script_; }
+  int steps() const { return steps_; }
+  int rows_known() const;
+
+ private:
+  struct DeviceRow {
+    std::vector<TokenId> prompt;
+    std::vector<TokenId> history;  ///< what its sampler has seen
+    int choice = 0;
+    TokenId last = -1;
+  };
+  struct Position {
+    std::int32_t position = -1;
+    TokenId id = -1;
+  };
+  struct Done {
+    std::int64_t done_us = 0;
+    std::vector<SampleResult> samples;
+    std::vector<PositionLogprobs> prompt_logprobs;
+    bool failed = false;
+  };
+
+  void run_row(const StepBatch& batch, std::size_t row, std::vector<std::vector<TokenId>>& contexts);
+  SampleResult sample(const SampleWork& work, const std::vector<TokenId>& context);
+
+  PlanConfig config_;
+  StepLimits limits_;
+  DeviceScript script_;
+  VirtualClock& clock_;
+  std::vector<std::vector<Position>> kv_;
+  std::vector<std::optional<DeviceRow>> rows_;
+  std::vector<Done> in_flight_;
+  std::int64_t last_done_us_ = 0;
+  int steps_ = 0;
+};
+
+}  // namespace met::scheduler::testing
