@@ -3,10 +3,10 @@
 #include <cstring>
 #include <string>
 
+#include "kernels/isa.h"
+
 namespace met::gpu::cpu {
 namespace {
-
-constexpr std::string_view kIsaNames[kernels::kCpuIsaCount] = {"generic", "avx2", "avx512", "amx"};
 
 void* host(DevicePtr pointer) { return reinterpret_cast<void*>(pointer.value); }
 
@@ -16,7 +16,7 @@ CpuBackend::CpuBackend(const kernels::Target& target, kernels::CpuIsa isa, const
     : check_bounds_(options.check_bounds), heap_(options.redzones), pool_(options.pool, read_topology()) {
   info_ = {.name = read_topology().name,
            .hardware = "cpu",
-           .arch = std::string(kIsaNames[static_cast<int>(isa)]),
+           .arch = std::string(kernels::name(isa)),
            .multiprocessors = pool_.threads(),
            .shared_memory_max = pool_.scratch_bytes(),
            .unified_memory = true,

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "gpu/cpu/topology.h"
+#include "kernels/arch.h"
 
 namespace met::gpu::cuda {
 namespace {
@@ -21,12 +22,12 @@ thread_local CuContext bound = nullptr;
 
 Result<std::unique_ptr<CudaBackend>> CudaBackend::open(const kernels::Target& target,
                                                        const CudaOptions& options) {
+  MET_ASSIGN(const Capability capability, probe(options.ordinal));
+  if (target.hardware != nullptr)
+    MET_TRY(kernels::check_arch(*target.hardware, capability.major, capability.minor));
   MET_ASSIGN(const Driver* driver, open_driver());
   std::unique_ptr<CudaBackend> backend(new CudaBackend(*driver, options));
-  MET_TRY(backend->open_device(options.ordinal));
-  if (target.hardware != nullptr)
-    MET_TRY(check_arch(target.hardware->arch, backend->attribute(CuAttribute::kComputeMajor),
-                       backend->attribute(CuAttribute::kComputeMinor)));
+  MET_TRY(backend->open_device(options.ordinal, capability));
   for (const kernels::Module& module : target.modules) MET_TRY(backend->load(module, target));
   return backend;
 }
@@ -36,24 +37,17 @@ int CudaBackend::attribute(CuAttribute attribute) const {
   return driver_.device_attribute(&value, attribute, device_) == kSuccess ? value : 0;
 }
 
-Result<> CudaBackend::open_device(int ordinal) {
-  int count = 0;
-  MET_TRY(driver_.check(driver_.device_count(&count), "counting devices"));
-  if (count == 0) return fail(ErrorCode::kUnavailable, "no CUDA driver: it finds no device");
-  if (ordinal < 0 || ordinal >= count)
-    return invalid("device", "device " + std::to_string(ordinal) + " does not exist, there are " +
-                                 std::to_string(count));
+Result<> CudaBackend::open_device(int ordinal, const Capability& capability) {
   MET_TRY(driver_.check(driver_.device_get(&device_, ordinal), "opening the device"));
   MET_TRY(driver_.check(driver_.context_retain(&context_, device_), "retaining the primary context"));
   MET_TRY(bind_thread());
   char name[256] = {};
   MET_TRY(driver_.check(driver_.device_name(name, sizeof name - 1, device_), "naming the device"));
-  const int major = attribute(CuAttribute::kComputeMajor);
-  const int minor = attribute(CuAttribute::kComputeMinor);
+  const std::string_view hardware = kernels::hardware_for_capability(capability.major, capability.minor);
   integrated_ = attribute(CuAttribute::kIntegrated) != 0;
   info_ = {.name = name,
-           .hardware = std::string(hardware_of(major, minor)),
-           .arch = "sm_" + std::to_string(major) + std::to_string(minor),
+           .hardware = std::string(hardware.empty() ? "cuda" : hardware),
+           .arch = "sm_" + std::to_string(capability.major) + std::to_string(capability.minor),
            .multiprocessors = attribute(CuAttribute::kMultiprocessors),
            .shared_memory_max = static_cast<std::size_t>(attribute(CuAttribute::kSharedMemoryOptIn)),
            .unified_memory = false,
@@ -70,7 +64,7 @@ Result<> CudaBackend::load(const kernels::Module& module, const kernels::Target&
     Error error = driver_.error(result, "loading module '" + std::string(module.name) + "'");
     if (error.code == ErrorCode::kUnsupported && target.hardware != nullptr)
       error.message += " (built for " + std::string(target.hardware->arch) + ", the device is " + info_.arch +
-                       ": rebuild with METRALE_TARGET_HW=" + info_.hardware + ")";
+                       ": rebuild with MET_TARGET_HW=" + info_.hardware + ")";
     return std::unexpected(std::move(error));
   }
   modules_.push_back(loaded);

@@ -81,7 +81,7 @@ class CudaBackend final : public GpuBackend {
   };
 
   CudaBackend(const Driver& driver, const CudaOptions& options) : driver_(driver), options_(options) {}
-  Result<> open_device(int ordinal);
+  Result<> open_device(int ordinal, const Capability& capability);
   Result<> load(const kernels::Module& module, const kernels::Target& target);
   int attribute(CuAttribute attribute) const;
   Result<> check(DevicePtr pointer, std::size_t bytes) const;

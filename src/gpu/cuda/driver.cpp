@@ -2,20 +2,10 @@
 
 #include <dlfcn.h>
 
-#include <array>
-#include <charconv>
-
 namespace met::gpu::cuda {
 namespace {
 
 constexpr int kOldestDriver = 11080;  // the first with cuLaunchKernelEx
-
-struct Tree {
-  int major;
-  int minor;
-  std::string_view hardware;
-};
-constexpr std::array kTrees = {Tree{9, 0, "hopper"}, Tree{12, 1, "gb10"}};
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
@@ -85,28 +75,21 @@ Error Driver::error(CuResult result, std::string_view what) const {
                                (sentence ? std::string(", ") + sentence : "")};
 }
 
-std::string_view hardware_of(int major, int minor) {
-  for (const Tree& tree : kTrees)
-    if (tree.major == major && tree.minor == minor) return tree.hardware;
-  return "cuda";
-}
-
-Result<> check_arch(std::string_view arch, int major, int minor) {
-  const std::string_view digits = arch.substr(std::min<std::size_t>(arch.size(), 3));
-  int number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  const std::string_view suffix(end, digits.data() + digits.size() - end);
-  if (!arch.starts_with("sm_") || error != std::errc() || (suffix != "" && suffix != "a" && suffix != "f"))
-    return fail(ErrorCode::kUnsupported, "'" + std::string(arch) + "' is not a CUDA architecture");
-  const bool same_major = number / 10 == major;
-  const bool runs = suffix == "a" ? number == major * 10 + minor : same_major && number % 10 <= minor;
-  if (runs) return {};
-  const std::string_view hardware = hardware_of(major, minor);
-  return fail(ErrorCode::kUnsupported,
-              "the kernels are for " + std::string(arch) + ", the device has compute capability " +
-                  std::to_string(major) + "." + std::to_string(minor) +
-                  (hardware == "cuda" ? ", for which there is no kernel tree"
-                                      : ": rebuild with METRALE_TARGET_HW=" + std::string(hardware)));
+Result<Capability> probe(int ordinal) {
+  MET_ASSIGN(const Driver* driver, open_driver());
+  Capability found;
+  MET_TRY(driver->check(driver->device_count(&found.devices), "counting devices"));
+  if (found.devices == 0) return fail(ErrorCode::kUnavailable, "no CUDA driver: it finds no device");
+  if (ordinal < 0 || ordinal >= found.devices)
+    return invalid("device", "CUDA device " + std::to_string(ordinal) + " does not exist, there are " +
+                                 std::to_string(found.devices));
+  CuDevice device = 0;
+  MET_TRY(driver->check(driver->device_get(&device, ordinal), "opening the device"));
+  MET_TRY(driver->check(driver->device_attribute(&found.major, CuAttribute::kComputeMajor, device),
+                        "reading the compute capability"));
+  MET_TRY(driver->check(driver->device_attribute(&found.minor, CuAttribute::kComputeMinor, device),
+                        "reading the compute capability"));
+  return found;
 }
 
 }  // namespace met::gpu::cuda

@@ -167,11 +167,15 @@ Result<const Driver*> open_driver();
 /// The code of a driver error: kDevice for those after which the context is lost.
 ErrorCode code_of(CuResult result);
 
-/// Whether machine code for `arch` ("sm_90a") runs on compute capability major.minor; the error says what to
-/// build with.
-Result<> check_arch(std::string_view arch, int major, int minor);
+struct Capability {
+  int major = 0;
+  int minor = 0;
+  int devices = 0;  ///< how many there are
+};
 
-/// The kernel tree of a compute capability: "hopper", "gb10", …; "cuda" for one that we have no tree for.
-std::string_view hardware_of(int major, int minor);
+/// What a device can run, without making it current.
+///
+/// Errors   those of open_driver; kInvalidArgument for an ordinal that does not exist.
+Result<Capability> probe(int ordinal);
 
 }  // namespace met::gpu::cuda
