@@ -3,6 +3,16 @@
 #include "core/utf8.h"
 
 namespace met::text {
+namespace {
+
+// Nothing but the first two bytes of an encoded surrogate. They are invalid already; holding them until the
+// third gives the three U+FFFD at once, as Python's incremental decoder does.
+bool surrogate_begins(std::string_view bytes) {
+  return bytes.size() == 2 && bytes[0] == '\xED' && static_cast<unsigned char>(bytes[1]) >= 0xA0 &&
+         static_cast<unsigned char>(bytes[1]) <= 0xBF;
+}
+
+}  // namespace
 
 void Utf8Assembler::push(std::string_view bytes, std::string& out) {
   std::string joined;
@@ -13,7 +23,7 @@ void Utf8Assembler::push(std::string_view bytes, std::string& out) {
   }
   while (!bytes.empty()) {
     const utf8::Decoded d = utf8::decode(bytes);
-    if (d.incomplete) {
+    if (d.incomplete || surrogate_begins(bytes)) {
       held_ = bytes;
       return;
     }
@@ -26,6 +36,7 @@ void Utf8Assembler::push(std::string_view bytes, std::string& out) {
 }
 
 void Utf8Assembler::flush(std::string& out) {
+  if (surrogate_begins(held_)) utf8::append(utf8::kReplacement, out);
   if (!held_.empty()) utf8::append(utf8::kReplacement, out);
   held_.clear();
 }
