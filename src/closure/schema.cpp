@@ -32,7 +32,8 @@ bool has_kind(const json::Value& v, Kind kind) {
 }
 
 std::string_view kind_name(Kind kind) {
-  constexpr std::string_view kNames[] = {"string", "integer", "number", "boolean", "array of strings"};
+  constexpr std::string_view kNames[] = {"a string", "an integer", "a number", "a boolean",
+                                         "an array of strings"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -68,7 +69,7 @@ class Checker {
     }
     if (leaf && has_kind(value, leaf->kind)) return {};
     if (leaf && below.empty())
-      return invalid(file_, "key " + name + " must be a " + std::string(kind_name(leaf->kind)) + ", not a " +
+      return invalid(file_, "key " + name + " must be " + std::string(kind_name(leaf->kind)) + ", not " +
                                 std::string(value.type_name()));
     if (below.empty()) return invalid(file_, "unknown key " + name);
     if (array) return tables(value, below, name);

@@ -65,13 +65,21 @@ std::set<std::string_view> models(const Candidates& targets) {
   return out;
 }
 
-Result<const Target*> pinned(const Candidates& candidates, std::string_view pin) {
+/// Drops the others where at least one candidate is preferred.
+template <class Preferred>
+void keep_if_any(Candidates& candidates, Preferred preferred) {
+  if (std::ranges::any_of(candidates, preferred))
+    std::erase_if(candidates, [&](const Target* target) { return !preferred(target); });
+}
+
+Result<const Target*> pinned(const Candidates& candidates, const Request& request) {
   Candidates found;
   for (const Target* target : candidates)
-    if (pin == target->model || pin == full_name(*target)) found.push_back(target);
+    if (request.pinned == target->model || request.pinned == full_name(*target)) found.push_back(target);
+  keep_if_any(found, [&](const Target* t) { return t->quant == name(request.storage); });
   if (found.size() == 1) return found.front();
   return invalid("--kernel-target",
-                 "\"" + std::string(pin) + "\" " +
+                 "\"" + std::string(request.pinned) + "\" " +
                      (found.empty() ? "cannot serve this model" : "names several targets: " + list(found)) +
                      "; those that can: " + list(candidates));
 }
@@ -141,15 +149,9 @@ Result<const Target*> resolve(std::span<const Target> targets, const Request& re
     return unsupported("quantization",
                        "no kernel target for " + type + " on " + std::string(request.hardware) + " reads " +
                            std::string(name(request.storage)) + " weights; there are: " + list(of_type));
-  // A quant that is the storage itself is nearer than one that merely reads it.
-  const auto own_quant = [&](const Target* t) { return t->quant == name(request.storage); };
-  if (request.pinned.empty() || request.pinned.find('/') == std::string_view::npos)
-    if (std::ranges::any_of(candidates, own_quant))
-      std::erase_if(candidates, [&](const Target* t) { return !own_quant(t); });
-  if (!request.pinned.empty()) return pinned(candidates, request.pinned);
-  const auto exact = [&](const Target* t) { return is_exact(*t, type, request.hidden_size); };
-  if (std::ranges::any_of(candidates, exact))
-    std::erase_if(candidates, [&](const Target* t) { return !exact(t); });
+  if (!request.pinned.empty()) return pinned(candidates, request);
+  keep_if_any(candidates, [&](const Target* t) { return is_exact(*t, type, request.hidden_size); });
+  keep_if_any(candidates, [&](const Target* t) { return t->quant == name(request.storage); });
   return candidates.size() == 1 ? Result<const Target*>(candidates.front()) : break_tie(candidates, request);
 }
 
