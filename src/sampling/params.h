@@ -29,6 +29,7 @@ struct SamplingParams {
   int dry_allowed_length = 2;
   int dry_penalty_last_n = -1;                          ///< -1: whole context
   std::vector<std::vector<std::int32_t>> dry_breakers;  ///< token sequences that end a match
+  double lz_penalty = 0.0;                              ///< repeated 3-, 4- and 5-grams; 0: off
   int mirostat = 0;                                     ///< 0, 1 or 2
   double mirostat_tau = 5.0;
   double mirostat_eta = 0.1;
