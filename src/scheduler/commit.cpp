@@ -68,6 +68,7 @@ void EngineLoop::admit(const Admit& entry) {
 
 void EngineLoop::enter(const Admit& entry, SeqIndex index, std::int64_t hit_tokens, SeqIndex fork_from) {
   Sequence& s = at(index);
+  MET_CHECK(s.inflight == 0 && s.pending == 0, "it enters with a row in flight");  // S18
   s.state = SeqState::kPrefilling;
   s.device_row = device_rows_.back();
   device_rows_.pop_back();

@@ -222,13 +222,12 @@ WaitView EngineLoop::wait_view(SeqIndex index, int rows) {
   const Record& record = *s.record;
   WaitView view{.seq = index,
                 .rows = rows,
-                .in_flight = s.inflight > 0,
                 .prompt_logprobs = record.request.prompt_logprobs,
                 .prompt_len = s.prompt_len(),
                 .len = s.len(),
                 .outputs_left = record.outputs_max - s.outputs() - s.pending,
                 .recomputed_to = s.recomputed_to};
-  if (!config_.prefix_caching || view.prompt_logprobs || view.in_flight || device_rows_.empty()) return view;
+  if (!config_.prefix_caching || view.prompt_logprobs || device_rows_.empty()) return view;
   if (!s.ids.empty()) hasher_.extend(record.root, s.ids, config_.plan.block_tokens, s.chain);
   const std::vector<Hash128>& chain = s.ids.empty() ? record.chain : s.chain;
   const cache::BlockCache::Match match = cache_.match(chain);

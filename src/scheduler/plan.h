@@ -1,6 +1,7 @@
 // What a step is planned from and what a plan says: pure values, no pointers into the engine (rules S1, S2).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -36,7 +37,9 @@ struct PlanConfig {
     return max_prefill_tokens > 0 ? max_prefill_tokens : max_seq_len;
   }
   /// Rows of the arena: what the tokens of one step never exceed (S5).
-  std::int64_t batch_tokens_max() const { return prefill_tokens_max() + max_batch_size; }
+  std::int64_t batch_tokens_max() const {
+    return std::max(prefill_tokens_max(), mixed_prefill_tokens) + max_batch_size;
+  }
   std::int64_t blocks_of(std::int64_t tokens) const { return (tokens + block_tokens - 1) / block_tokens; }
 };
 
@@ -68,8 +71,7 @@ struct LiveView {
 /// A parked or queued sequence, with what the prefix index holds of it now.
 struct WaitView {
   SeqIndex seq = 0;
-  int rows = 1;            ///< device rows that its admission takes: n of the request (B6)
-  bool in_flight = false;  ///< parked: a step in flight still holds a row of it (S18)
+  int rows = 1;  ///< device rows that its admission takes: n of the request (B6)
   bool prompt_logprobs = false;
   std::int64_t prompt_len = 0;
   std::int64_t len = 0;           ///< known ids

@@ -269,7 +269,6 @@ class Planning {
 
   /// Takes in one waiting sequence, or says why not.
   bool enter(const WaitView& s, std::vector<Admit>& list, WaitReason& why) {
-    if (s.in_flight) return why = WaitReason::kInFlight, false;
     if (s.rows > rows_free_) return why = WaitReason::kRows, false;
     const Span span = chunk(s.hit_tokens, s.len, s.prompt_len, s.prompt_logprobs, budget_);
     if (span.empty() && rowless_ > 0) return why = WaitReason::kBudget, false;

@@ -36,8 +36,6 @@ std::string_view name(WaitReason reason) {
       return "consumer";
     case WaitReason::kResume:
       return "resume";
-    case WaitReason::kInFlight:
-      return "in_flight";
     case WaitReason::kLimit:
       return "limit";
   }

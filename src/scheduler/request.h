@@ -89,10 +89,9 @@ enum class WaitReason : std::uint8_t {
   kProducer,  ///< the choice that computes its prompt
   kConsumer,  ///< its event channel is full
   kResume,    ///< parked sequences go first
-  kInFlight,  ///< a step that holds a row of it
   kLimit,     ///< its last token is in flight
 };
-inline constexpr int kWaitReasons = 8;
+inline constexpr int kWaitReasons = 7;
 
 /// Terminals as `vllm:request_success_total` counts them.
 enum class EndClass : std::uint8_t { kStop, kLength, kAbort, kError, kTimeout };

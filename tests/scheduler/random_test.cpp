@@ -1,0 +1,172 @@
+// A random driver over the same harness: commands, durations, pool sizes and faults (T6). The harness checks
+// the invariants of T3 after every tick and each text against its solo run.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+
+#include "tests/scheduler/simulation.h"
+
+namespace met::scheduler::testing {
+namespace {
+
+struct Totals {
+  std::int64_t ticks = 0;
+  std::int64_t preemptions = 0;
+  std::int64_t hits = 0;
+  std::int64_t evictions = 0;
+  std::int64_t overshoot = 0;
+  std::int64_t finished = 0;
+  std::int64_t faults = 0;
+};
+
+class Driver {
+ public:
+  explicit Driver(std::uint64_t seed) : random_(seed), met_(options()) {}
+
+  Totals run() {
+    const int ticks = between(20, 160);
+    for (int i = 0; i < ticks; ++i) {
+      command();
+      if (!met_.tick() && met_.loop().wake_us() >= 0 && chance(30)) met_.clock().set(met_.loop().wake_us());
+      if (::testing::Test::HasFailure()) break;
+    }
+    for (const std::string& name : met_.names()) met_.read(name, true);
+    met_.run(5000);
+    const Snapshot& numbers = met_.loop().snapshot();
+    std::int64_t finished = 0;
+    for (const std::int64_t count : numbers.stats.ended) finished += count;
+    return {.ticks = met_.ticks(),
+            .preemptions = numbers.preemptions,
+            .hits = numbers.prefix_hits,
+            .evictions = numbers.stats.evictions,
+            .overshoot = numbers.overshoot_tokens,
+            .finished = finished,
+            .faults = met_.loop().fault() ? 0 : 1};
+  }
+  const std::string& trace() const { return met_.trace(); }
+
+ private:
+  int between(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
+  bool chance(int percent) { return between(1, 100) <= percent; }
+
+  SimOptions options() {
+    SimOptions options = small_options(between(5, 40), between(1, 8), between(1, 2));
+    PlanConfig& plan = options.plan;
+    plan.max_seq_len = between(8, std::min(4 * plan.blocks_total - 8, 64));
+    plan.max_prefill_tokens = chance(20) ? 0 : between(4, 40);
+    if (plan.prefill_tokens_max() < 8) plan.max_prefill_tokens = 8;
+    plan.mixed_prefill_tokens = between(8, 16);
+    plan.kv_admit_watermark = chance(70) ? between(0, 6) : between(0, 32);
+    plan.chunk_grid_tokens = chance(30) ? 8 : 4;
+    plan.resume_immunity_tokens = chance(50) ? 4 : 64;
+    plan.step_max_us = chance(50) ? 5000 : 0;
+    options.prefix_caching = chance(80);
+    options.channel_tokens = chance(30) ? between(1, 6) : 1024;
+    options.slow_consumer_us = 50'000;
+    options.max_num_seqs = between(8, 24);
+    options.device.vocab = between(20, 60);
+    options.device.token_us = between(0, 200);
+    if (chance(30)) {
+      const int rate = between(20, 200);
+      options.device.flags = [rate](const std::vector<TokenId>& prompt, int choice, std::int64_t position) {
+        return (static_cast<int>(position) * 31 + prompt.back() * 7 + choice) % rate == 0 ? kFlagNonFinite
+                                                                                          : 0U;
+      };
+    }
+    if (chance(5)) options.device.fails_at = between(1, 100);
+    max_seq_len_ = static_cast<int>(plan.max_seq_len);
+    batch_ = plan.max_batch_size;
+    return options;
+  }
+
+  void command() {
+    const int count = chance(10) ? 4 : 1;
+    for (int i = 0; i < count; ++i) {
+      if (chance(25)) submit();
+    }
+    const std::vector<std::string> names = met_.names();
+    if (names.empty()) return;
+    const int newest = static_cast<int>(names.size()) - 1;
+    const std::string& name = names[static_cast<std::size_t>(between(std::max(0, newest - 10), newest))];
+    if (chance(3)) met_.cancel(name);
+    if (chance(1)) met_.destroy(name);
+    if (chance(3)) met_.stop_at(name, between(0, 10), 0);
+    if (chance(3)) met_.read(name, chance(50));
+  }
+
+  void submit() {
+    Ask ask;
+    ask.prompt = between(1, max_seq_len_ - 1);
+    if (chance(50)) ask.prompt = std::min(ask.prompt, 12);
+    ask.shared = chance(70) ? (chance(50) ? ask.prompt : between(0, ask.prompt)) : 0;
+    ask.family = between(0, 1);
+    ask.max_tokens = chance(5) ? 0 : between(1, 64);
+    ask.n = chance(15) ? between(1, std::min(batch_, 4)) : 1;
+    if (chance(15)) ask.eos = {between(0, 19)};
+    if (chance(10)) ask.stop = {between(0, 19), between(0, 19)};
+    if (chance(10)) ask.timeout_us = between(0, 100'000);
+    ask.prompt_logprobs = chance(10);
+    ask.logprobs = chance(20);
+    ask.tenant = chance(10) ? 1 : 0;
+    met_.submit("R" + std::to_string(submitted_++), ask);
+  }
+
+  std::mt19937_64 random_;
+  int max_seq_len_ = 0;
+  int batch_ = 0;
+  int submitted_ = 0;
+  Simulation met_;
+};
+
+std::int64_t from_environment(const char* name, std::int64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoll(text, nullptr, 10);
+}
+
+// A defect aborts: say where it was.
+std::uint64_t current_seed = 0;
+const Driver* current = nullptr;
+void on_abort(int /*signal*/) {
+  std::fprintf(stderr, "MET_RANDOM_SEED=%llu\n%s", static_cast<unsigned long long>(current_seed),
+               current == nullptr ? "" : current->trace().c_str());
+}
+
+TEST(RandomDriver, KeepsTheInvariantsForAHundredThousandTicks) {
+  const std::int64_t ticks = from_environment("MET_RANDOM_TICKS", 100'000);
+  auto seed = static_cast<std::uint64_t>(from_environment("MET_RANDOM_SEED", 1));
+  std::signal(SIGABRT, on_abort);
+  Totals sum;
+  for (; sum.ticks < ticks; ++seed) {
+    Driver driver(seed);
+    current = &driver;
+    current_seed = seed;
+    const Totals totals = driver.run();
+    ASSERT_FALSE(HasFailure()) << "MET_RANDOM_SEED=" << seed << "\n" << driver.trace();
+    sum.ticks += totals.ticks;
+    sum.preemptions += totals.preemptions;
+    sum.hits += totals.hits;
+    sum.evictions += totals.evictions;
+    sum.overshoot += totals.overshoot;
+    sum.finished += totals.finished;
+    sum.faults += totals.faults;
+  }
+  current = nullptr;
+  std::printf(
+      "%lld ticks to seed %llu: %lld ended, %lld preemptions, %lld hit tokens, %lld evictions, %lld "
+      "overshoot, %lld faults\n",
+      static_cast<long long>(sum.ticks), static_cast<unsigned long long>(seed),
+      static_cast<long long>(sum.finished), static_cast<long long>(sum.preemptions),
+      static_cast<long long>(sum.hits), static_cast<long long>(sum.evictions),
+      static_cast<long long>(sum.overshoot), static_cast<long long>(sum.faults));
+  // The driver has to reach what it is for.
+  EXPECT_GT(sum.preemptions, ticks / 1000);
+  EXPECT_GT(sum.hits, 0);
+  EXPECT_GT(sum.evictions, 0);
+  EXPECT_GT(sum.overshoot, 0);
+}
+
+}  // namespace
+}  // namespace met::scheduler::testing
