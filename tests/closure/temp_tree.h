@@ -43,9 +43,11 @@ class TempTree {
                                             "\"\nvendor = \"nvidia\"\narch = \"sm_90a\"\n" +
                                             (parent.empty() ? "" : "inherits = \"" + parent + "\"\n"));
   }
+  /// A family model whose model type is its folder's name.
   TempTree& model(const std::string& path, const std::string& more = {}) {
+    const std::string type = std::filesystem::path(path).filename().string();
     return add(path + "/MODEL.toml",
-               "model_types = [{model_type = \"llama\"}]\n[model]\nname = \"m\"\n" + more);
+               "model_types = [{model_type = \"" + type + "\"}]\n[model]\nname = \"m\"\n" + more);
   }
 
   Result<Target> resolved(const std::string& hardware, const std::string& model, const std::string& quant) {
