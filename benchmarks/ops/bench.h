@@ -27,7 +27,7 @@ struct Time {
   double median = 0;
   double best = 0;
 };
-Time measure(const std::function<void()>& call, double seconds_min = 0.3);
+Time measure(const std::function<void()>& call, double seconds_min = 0.1);
 
 Limits measure_limits(test::Pool& pool);
 

@@ -1,4 +1,4 @@
-// met_bench_ops [threads] [isa]: bytes, GB/s, GMAC/s and shares of the limits that the same run measured.
+// met_bench_ops [threads] [isa] [linear|attention]: bytes, GB/s, GMAC/s and shares of the limits that the same run measured.
 // Weights are rotated past L3, so that every call reads them from memory.
 #include <algorithm>
 #include <cstdio>
@@ -83,6 +83,7 @@ Limits measure_limits(test::Pool& pool) {
 }  // namespace met::bench
 
 int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
   const std::string wanted = argc > 2 ? argv[2] : "";
   met::test::Pool pool(threads);
@@ -92,7 +93,8 @@ int main(int argc, char** argv) {
   met::bench::Setup setup{isa, &pool, met::bench::measure_limits(pool)};
   std::printf("%s, %d threads: read %.1f GB/s, int8 %.0f GMAC/s (AVX2 chain)\n", isa->name.c_str(), threads,
               setup.limits.read_gbs, setup.limits.int8_gmacs);
-  met::bench::bench_linear(setup);
-  met::bench::bench_attention(setup);
+  const std::string only = argc > 3 ? argv[3] : "";
+  if (only != "attention") met::bench::bench_linear(setup);
+  if (only != "linear") met::bench::bench_attention(setup);
   return 0;
 }

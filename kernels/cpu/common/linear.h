@@ -46,6 +46,7 @@ inline void block_sums(typename F::At at, int h, const Block* const (&a)[R], Vi 
       const Vi q = simd::broadcast4(a[r]->q + 4 * g);
       const Vi products = F::kDepth == 0 ? simd::multiply_signed(w, q) : simd::multiply_bytes(w, q);
       short_sums[r] = i % kDepth == 0 ? products : simd::add16(short_sums[r], products);
+      simd::keep(short_sums[r]);
       if (i % kDepth == kDepth - 1) {
         const Vi wide = simd::widen_pairs(short_sums[r]);
         sums[r] = i < kDepth ? wide : simd::iadd(sums[r], wide);
@@ -101,6 +102,8 @@ struct Int8 {
       for (int r = 0; r < R; ++r) a[r] = static_cast<const Block*>(rows[r]) + b;
 #pragma GCC unroll 8
       for (int h = 0; h < kParts; ++h) {
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) simd::forget(a[r]);
         add_block<F, R, 0>(at, h, a, acc[h]);
         if constexpr (F::kSubs == 2) add_block<F, R, 1>(at, h, a, acc[h]);
       }

@@ -289,6 +289,21 @@ inline Vi widen_pairs(Vi a) { return _mm_madd_epi16(a, _mm_set1_epi16(1)); }
 
 #endif
 
+/// Pins a value to a register here: the compiler may neither reorder a chain of sums through it nor spill what it
+/// would rather compute early.
+inline void keep(Vi& v) {
+#if defined(__AVX512F__)
+  __asm__("" : "+v"(v));
+#else
+  __asm__("" : "+x"(v));
+#endif
+}
+/// Makes the compiler forget what it loaded through p: loading again is cheaper than a spill.
+template <class T>
+inline void forget(const T*& p) {
+  __asm__("" : "+r"(p));
+}
+
 /// All lanes become the 4 bytes at p.
 inline Vi broadcast4(const void* p) {
   std::int32_t bytes;
