@@ -32,6 +32,7 @@ struct Chunk {
   const std::uint16_t* v_cache;
   const std::int32_t* table;
   std::int64_t block_stride;
+  int blocks;  // that the longest query sees
   int count;
   Query query[kQueries];
 };
@@ -56,22 +57,36 @@ float exp1(float x) {
   return lanes[0];
 }
 
+/// What a pass over keys fetches for later: the keys some blocks ahead and this pass's values.
+struct Ahead {
+  const std::uint16_t* k;  // null: nothing
+  const std::uint16_t* v;
+};
+
 /// Scores of R queries against B blocks whose K lie at k[0 ... B - 1]; block i goes to score + 16 i.
 template <int R, int B>
-void score_blocks(const std::uint16_t* const (&k)[B], const float* const (&q)[R], int dim,
-                  float* const (&score)[R]) {
+void score_blocks(const std::uint16_t* const (&k)[B], const Ahead (&ahead)[B], const float* const (&q)[R],
+                  int dim, float* const (&score)[R]) {
   Vf acc[B][R][kParts];
   for (auto& block : acc)
     for (auto& row : block)
       for (Vf& v : row) v = simd::zero();
-  for (int d = 0; d < dim; ++d) {
+  for (int d = 0; d < dim; d += 2) {  // two rows of a block's K are one cache line
 #pragma GCC unroll 8
     for (int b = 0; b < B; ++b) {
+      if (ahead[b].k != nullptr) {
+        __builtin_prefetch(ahead[b].k + d * kBlock);
+        __builtin_prefetch(ahead[b].v + d * kBlock);
+      }
+#pragma GCC unroll 2
+      for (int i = 0; i < 2; ++i) {
 #pragma GCC unroll 4
-      for (int part = 0; part < kParts; ++part) {
-        const Vf keys = simd::load_f16(k[b] + d * kBlock + part * kLanes);
+        for (int part = 0; part < kParts; ++part) {
+          const Vf keys = simd::load_f16(k[b] + (d + i) * kBlock + part * kLanes);
 #pragma GCC unroll 4
-        for (int r = 0; r < R; ++r) acc[b][r][part] = simd::fma(keys, simd::set1(q[r][d]), acc[b][r][part]);
+          for (int r = 0; r < R; ++r)
+            acc[b][r][part] = simd::fma(keys, simd::set1(q[r][d + i]), acc[b][r][part]);
+        }
       }
     }
   }
@@ -81,28 +96,38 @@ void score_blocks(const std::uint16_t* const (&k)[B], const float* const (&q)[R]
         simd::store(score[r] + b * kBlock + part * kLanes, acc[b][r][part]);
 }
 
+template <int R, int B>
+void score_from(const Chunk& chunk, int first, int dim, int block, Tile& tile) {
+  constexpr int kBlocksAhead = 4;
+  const std::uint16_t* k[B];
+  Ahead ahead[B];
+  for (int i = 0; i < B; ++i) {
+    const int later = block + i + kBlocksAhead < chunk.blocks ? block + i + kBlocksAhead : block + i;
+    k[i] = chunk.k_cache + chunk.table[block + i] * chunk.block_stride;
+    ahead[i] = {nullptr, nullptr};
+    if (first == 0)
+      ahead[i] = {chunk.k_cache + chunk.table[later] * chunk.block_stride,
+                  chunk.v_cache + chunk.table[block + i] * chunk.block_stride};
+  }
+  const float* q[R];
+  float* score[R];
+  for (int r = 0; r < R; ++r) {
+    q[r] = chunk.query[first + r].q;
+    score[r] = tile.score[first + r] + block * kBlock % kTile;
+  }
+  score_blocks<R, B>(k, ahead, q, dim, score);
+}
+
 /// Scores of R queries from query `first` for the blocks [block_begin, block_end) of a tile.
 template <int R>
 void score_tile(const Chunk& chunk, int first, int dim, int block_begin, int block_end, Tile& tile) {
   // Eight sums in flight hide the latency of the multiply-add.
   constexpr int kWanted = 8 / (R * kParts);
   constexpr int kAtOnce = kWanted < 1 ? 1 : kWanted > 4 ? 4 : kWanted;
-  const float* q[R];
-  for (int r = 0; r < R; ++r) q[r] = chunk.query[first + r].q;
-  const auto keys_of = [&](int block) { return chunk.k_cache + chunk.table[block] * chunk.block_stride; };
   int block = block_begin;
-  float* score[R];
-  for (; block + kAtOnce <= block_end; block += kAtOnce) {
-    const std::uint16_t* k[kAtOnce];
-    for (int i = 0; i < kAtOnce; ++i) k[i] = keys_of(block + i);
-    for (int r = 0; r < R; ++r) score[r] = tile.score[first + r] + block * kBlock % kTile;
-    score_blocks<R, kAtOnce>(k, q, dim, score);
-  }
-  for (; block < block_end; ++block) {
-    const std::uint16_t* k[1] = {keys_of(block)};
-    for (int r = 0; r < R; ++r) score[r] = tile.score[first + r] + block * kBlock % kTile;
-    score_blocks<R, 1>(k, q, dim, score);
-  }
+  for (; block + kAtOnce <= block_end; block += kAtOnce)
+    score_from<R, kAtOnce>(chunk, first, dim, block, tile);
+  for (; block < block_end; ++block) score_from<R, 1>(chunk, first, dim, block, tile);
 }
 
 /// Turns one query's scores at [begin, end) of the tile into exp(score - max); slots of touched blocks
@@ -148,6 +173,7 @@ void add_values(const std::uint16_t* v, int dim, const float* const (&p)[R], int
   Vf acc[R][V];
   for (int r = 0; r < R; ++r)
     for (int i = 0; i < V; ++i) acc[r][i] = simd::load(output[r] + d + i * kLanes);
+#pragma GCC unroll 1
   for (int j = begin; j < end; ++j) {
 #pragma GCC unroll 8
     for (int i = 0; i < V; ++i) {
@@ -282,6 +308,7 @@ Chunk make_chunk(const met::AttentionArgs& args, const met::StepRow& row, int kv
     query.end = position + 1;
     query.begin = args.window > 0 && position >= args.window ? position - args.window + 1 : 0;
   }
+  chunk.blocks = (chunk.query[count - 1].end + kBlock - 1) / kBlock;
   return chunk;
 }
 
