@@ -49,20 +49,21 @@ class Bpe final : public Model {
     }
   }
 
-  void encode(std::string_view piece, std::vector<TokenId>& out) const override {
-    each_word(piece, options_.cut_at_blank_mark, [&](std::string_view word) { encode_word(word, out); });
+  void encode(std::string_view piece, const IdSet* banned, std::vector<TokenId>& out) const override {
+    each_word(piece, options_.cut_at_blank_mark,
+              [&](std::string_view word) { encode_word(word, banned, out); });
   }
 
  private:
   // Is a vocabulary's piece what its own text merges to? Found out when first asked.
   enum class Whole : std::uint8_t { kUnknown, kYes, kNo };
 
-  void encode_word(std::string_view word, std::vector<TokenId>& out) const {
+  void encode_word(std::string_view word, const IdSet* banned, std::vector<TokenId>& out) const {
     const bool plain = options_.suffix.empty() && options_.prefix.empty();
     const TokenId id = word.size() <= pieces_.longest() && (plain || options_.ignore_merges)
                            ? pieces_.find(word)
                            : PieceTable::kNone;
-    if (id < 0) return merge(word, out);
+    if (id < 0 || has(banned, id)) return merge(word, banned, out);
     if (options_.ignore_merges) {
       out.push_back(id);
       return;
@@ -74,23 +75,23 @@ class Bpe final : public Model {
       return;
     }
     const std::size_t before = out.size();
-    merge(word, out);
-    if (known == Whole::kUnknown)
+    merge(word, banned, out);
+    if (known == Whole::kUnknown && banned == nullptr)
       whole.store(out.size() == before + 1 && out.back() == id ? Whole::kYes : Whole::kNo,
                   std::memory_order_relaxed);
   }
 
-  void merge(std::string_view word, std::vector<TokenId>& out) const {
+  void merge(std::string_view word, const IdSet* banned, std::vector<TokenId>& out) const {
     thread_local std::vector<Symbol> symbols;
     symbols.clear();
     if (options_.bytes && options_.suffix.empty() && options_.prefix.empty())
-      byte_symbols(word, symbols);
+      byte_symbols(word, banned, symbols);
     else
-      text_symbols(word, symbols);
+      text_symbols(word, banned, symbols);
     if (symbols.size() <= kScanMax)
-      merge_by_scan(symbols, out);
+      merge_by_scan(symbols, banned, out);
     else
-      merge_long(symbols, out);
+      merge_long(symbols, banned, out);
   }
 
   static void add(std::vector<Symbol>& symbols, TokenId id, std::size_t begin, std::size_t size) {
@@ -99,17 +100,17 @@ class Bpe final : public Model {
     symbols.push_back({id, static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(size), at - 1, -1});
   }
 
-  void byte_symbols(std::string_view word, std::vector<Symbol>& symbols) const {
+  void byte_symbols(std::string_view word, const IdSet* banned, std::vector<Symbol>& symbols) const {
     for (std::size_t at = 0; at < word.size(); ++at) {
       const TokenId id = byte_symbol_[static_cast<unsigned char>(word[at])];
-      if (id >= 0)
+      if (id >= 0 && !has(banned, id))
         add(symbols, id, at, 1);
       else
         add_unknown(symbols, at, 1);
     }
   }
 
-  void text_symbols(std::string_view word, std::vector<Symbol>& symbols) const {
+  void text_symbols(std::string_view word, const IdSet* banned, std::vector<Symbol>& symbols) const {
     std::string decorated;
     for (std::size_t at = 0; at < word.size();) {
       const Point p = first_point(word.substr(at));
@@ -122,7 +123,7 @@ class Bpe final : public Model {
         if (at + p.size == word.size()) decorated += options_.suffix;
         id = pieces_.find(decorated);
       }
-      if (id >= 0)
+      if (id >= 0 && !has(banned, id))
         add(symbols, id, at, p.size);
       else if (!(options_.byte_fallback && add_fallback(symbols, word, at, p.size)))
         add_unknown(symbols, at, p.size);
@@ -151,12 +152,18 @@ class Bpe final : public Model {
     add(symbols, options_.unknown, at, size);
   }
 
-  void merge_by_scan(const std::vector<Symbol>& symbols, std::vector<TokenId>& out) const {
+  MergeTable::Merge find(TokenId left, TokenId right, const IdSet* banned) const {
+    const MergeTable::Merge m = merges_.find(left, right);
+    return has(banned, m.id) ? MergeTable::Merge{} : m;
+  }
+
+  void merge_by_scan(const std::vector<Symbol>& symbols, const IdSet* banned,
+                     std::vector<TokenId>& out) const {
     TokenId ids[kScanMax];
     MergeTable::Merge with_next[kScanMax];
     std::size_t n = symbols.size();
     for (std::size_t i = 0; i < n; ++i) ids[i] = symbols[i].id;
-    for (std::size_t i = 0; i + 1 < n; ++i) with_next[i] = merges_.find(ids[i], ids[i + 1]);
+    for (std::size_t i = 0; i + 1 < n; ++i) with_next[i] = find(ids[i], ids[i + 1], banned);
     while (n > 1) {
       std::size_t best = 0;
       for (std::size_t i = 1; i + 1 < n; ++i)
@@ -166,16 +173,16 @@ class Bpe final : public Model {
       std::copy(ids + best + 2, ids + n, ids + best + 1);
       if (best + 2 < n) std::copy(with_next + best + 2, with_next + n - 1, with_next + best + 1);
       --n;
-      if (best > 0) with_next[best - 1] = merges_.find(ids[best - 1], ids[best]);
-      if (best + 1 < n) with_next[best] = merges_.find(ids[best], ids[best + 1]);
+      if (best > 0) with_next[best - 1] = find(ids[best - 1], ids[best], banned);
+      if (best + 1 < n) with_next[best] = find(ids[best], ids[best + 1], banned);
     }
     out.insert(out.end(), ids, ids + n);
   }
 
-  void merge_long(std::vector<Symbol>& symbols, std::vector<TokenId>& out) const {
+  void merge_long(std::vector<Symbol>& symbols, const IdSet* banned, std::vector<TokenId>& out) const {
     merge_by_heap<std::uint32_t>(symbols,
                                  [&](const Symbol& a, const Symbol& b, std::uint32_t& rank, TokenId& id) {
-                                   const MergeTable::Merge m = merges_.find(a.id, b.id);
+                                   const MergeTable::Merge m = find(a.id, b.id, banned);
                                    rank = m.rank;
                                    id = m.id;
                                    return id >= 0;
@@ -197,32 +204,35 @@ class ScoredBpe final : public Model {
   ScoredBpe(const PieceTable& pieces, ScoredBpeOptions options)
       : pieces_(pieces), options_(std::move(options)), fallback_(pieces) {}
 
-  void encode(std::string_view piece, std::vector<TokenId>& out) const override {
-    each_word(piece, options_.cut_at_blank_mark, [&](std::string_view word) { encode_word(word, out); });
+  void encode(std::string_view piece, const IdSet* banned, std::vector<TokenId>& out) const override {
+    each_word(piece, options_.cut_at_blank_mark,
+              [&](std::string_view word) { encode_word(word, banned, out); });
   }
 
  private:
   // Id of a text that a merge may make, or kNone.
-  TokenId usable(std::string_view text) const {
+  TokenId usable(std::string_view text, const IdSet* banned) const {
     if (text.size() > pieces_.longest()) return PieceTable::kNone;
     const TokenId id = pieces_.find(text);
-    return id >= 0 && options_.mergeable[static_cast<std::size_t>(id)] ? id : PieceTable::kNone;
+    return id >= 0 && options_.mergeable[static_cast<std::size_t>(id)] && !has(banned, id)
+               ? id
+               : PieceTable::kNone;
   }
 
-  void encode_word(std::string_view word, std::vector<TokenId>& out) const {
+  void encode_word(std::string_view word, const IdSet* banned, std::vector<TokenId>& out) const {
     thread_local std::vector<Symbol> symbols;
     symbols.clear();
     for (std::size_t at = 0; at < word.size();) {
       const std::size_t size = first_point(word.substr(at)).size;
       const auto i = static_cast<std::int32_t>(symbols.size());
       if (i > 0) symbols.back().next = i;
-      symbols.push_back({usable(word.substr(at, size)), static_cast<std::uint32_t>(at),
+      symbols.push_back({usable(word.substr(at, size), banned), static_cast<std::uint32_t>(at),
                          static_cast<std::uint32_t>(size), i - 1, -1});
       at += size;
     }
     // Keys ascend, scores descend.
     merge_by_heap<float>(symbols, [&](const Symbol& a, const Symbol& b, float& key, TokenId& id) {
-      id = usable(word.substr(a.begin, a.size + b.size));
+      id = usable(word.substr(a.begin, a.size + b.size), banned);
       if (id < 0) return false;
       key = -options_.scores[static_cast<std::size_t>(id)];
       return true;

@@ -138,13 +138,25 @@ class Encoding {
   void pieces(std::string_view text, bool first) {
     if (text.empty()) return;
     if (!state_.pre_tokenizer) {
-      state_.model->encode(text, out_);
+      model(text);
       return;
     }
     PreTokens tokens;
     tokens.list.push_back({text, first});
     state_.pre_tokenizer->run(tokens);
-    for (const PreToken& token : tokens.list) state_.model->encode(token.text, out_);
+    for (const PreToken& token : tokens.list) model(token.text);
+  }
+
+  // The template's special tokens have been found before. One that the model itself makes of the text would
+  // be a user's: the piece is encoded again without them.
+  void model(std::string_view piece) {
+    const std::size_t before = out_.size();
+    state_.model->encode(piece, nullptr, out_);
+    if (untrusted_.none()) return;
+    const auto forbidden = [this](TokenId id) { return state_.is_special(id) && id != state_.unknown; };
+    if (std::none_of(out_.begin() + static_cast<std::ptrdiff_t>(before), out_.end(), forbidden)) return;
+    out_.resize(before);
+    state_.model->encode(piece, &state_.special_, out_);
   }
 
   const TokenizerState& state_;

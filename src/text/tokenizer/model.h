@@ -13,12 +13,20 @@
 
 namespace met::text {
 
+/// A set of ids, one bit an id; ids past its end are not in it.
+using IdSet = std::vector<bool>;
+inline bool has(const IdSet* set, TokenId id) {
+  return set != nullptr && id >= 0 && static_cast<std::size_t>(id) < set->size() &&
+         (*set)[static_cast<std::size_t>(id)];
+}
+
 /// A vocabulary's model. Immutable as seen from outside; called from many threads.
 class Model {
  public:
   virtual ~Model() = default;
-  /// Appends the ids of a piece (not empty; valid UTF-8, except under a byte-level pre-tokeniser).
-  virtual void encode(std::string_view piece, std::vector<TokenId>& out) const = 0;
+  /// Appends the ids of a piece (not empty; valid UTF-8, except under a byte-level pre-tokeniser). Ids that
+  /// are `banned` are not used, as if the vocabulary lacked them; nullptr bans none.
+  virtual void encode(std::string_view piece, const IdSet* banned, std::vector<TokenId>& out) const = 0;
 };
 
 /// Ids of the 256 byte-fallback pieces "<0x00>" … "<0xFF>"; kNone where the vocabulary lacks one.

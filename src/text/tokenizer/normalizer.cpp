@@ -301,6 +301,13 @@ std::unique_ptr<Normalizer> make_escape_blanks(bool prepend) {
   return std::make_unique<Sequence>(std::move(steps));
 }
 
+std::unique_ptr<Normalizer> make_trim_blanks() {
+  std::vector<std::unique_ptr<Normalizer>> steps;
+  steps.push_back(std::make_unique<Replace>(std::move(*Regex::compile(" {2,}")), " "));
+  steps.push_back(std::make_unique<Strip>(true, true));
+  return std::make_unique<Sequence>(std::move(steps));
+}
+
 std::unique_ptr<Normalizer> make_bert() { return make_bert_steps(true, true, true, true); }
 
 std::unique_ptr<Normalizer> make_sequence(std::vector<std::unique_ptr<Normalizer>> steps) {

@@ -29,6 +29,8 @@ Result<std::unique_ptr<Normalizer>> make_normalizer(const json::Value& declarati
 std::unique_ptr<Normalizer> make_nfc();
 /// `Prepend` of `prefix` (when not empty) and then every blank becomes U+2581.
 std::unique_ptr<Normalizer> make_escape_blanks(bool prepend);
+/// Runs of blanks become one, those at the ends go.
+std::unique_ptr<Normalizer> make_trim_blanks();
 /// BERT's: clean, space ideographs, strip accents, lower case.
 std::unique_ptr<Normalizer> make_bert();
 /// SentencePiece's compiled rules. Errors: kInvalidArgument, field "precompiled_charsmap".

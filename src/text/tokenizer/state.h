@@ -66,5 +66,7 @@ class TokenizerState {
 /// From tokenizer.json, see Tokenizer::from_json.
 Result<std::unique_ptr<TokenizerState>> load_tokenizer_json(std::string_view tokenizer,
                                                             std::string_view config);
+/// From the vocabulary of a GGUF file, see Tokenizer::from_gguf.
+Result<std::unique_ptr<TokenizerState>> load_gguf_vocabulary(const GgufVocabulary& vocabulary);
 
 }  // namespace met::text

@@ -46,6 +46,11 @@ Result<Tokenizer> Tokenizer::from_folder(const std::filesystem::path& folder) {
   return from_json(tokenizer, config);
 }
 
+Result<Tokenizer> Tokenizer::from_gguf(const GgufVocabulary& vocabulary) {
+  MET_ASSIGN(auto state, load_gguf_vocabulary(vocabulary));
+  return Tokenizer(std::move(state));
+}
+
 std::vector<TokenId> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   return state_->encode(text, options);
 }

@@ -48,9 +48,9 @@ class WordPiece final : public Model {
   WordPiece(const PieceTable& pieces, WordPieceOptions options)
       : pieces_(pieces), options_(std::move(options)) {}
 
-  void encode(std::string_view piece, std::vector<TokenId>& out) const override {
+  void encode(std::string_view piece, const IdSet* banned, std::vector<TokenId>& out) const override {
     const std::size_t before = out.size();
-    if (!too_long(piece) && match(piece, out)) return;
+    if (!too_long(piece) && match(piece, banned, out)) return;
     out.resize(before);
     if (options_.unknown >= 0) out.push_back(options_.unknown);
   }
@@ -63,7 +63,7 @@ class WordPiece final : public Model {
              return (static_cast<unsigned char>(c) & 0xC0U) != 0x80;
            })) > options_.chars_max;
   }
-  bool match(std::string_view piece, std::vector<TokenId>& out) const {
+  bool match(std::string_view piece, const IdSet* banned, std::vector<TokenId>& out) const {
     std::string candidate;
     for (std::size_t at = 0; at < piece.size();) {
       const std::string_view prefix = options_.phantom_space ? (at == 0 ? "\xE2\x96\x81" : "")
@@ -76,7 +76,8 @@ class WordPiece final : public Model {
         candidate = prefix;
         candidate += piece.substr(at, end - at);
         id = pieces_.find(candidate);
-        if (id >= 0) break;
+        if (id >= 0 && !has(banned, id)) break;
+        id = PieceTable::kNone;
       }
       if (id < 0) return false;
       out.push_back(id);
@@ -92,9 +93,9 @@ class WordPiece final : public Model {
 class WordLevel final : public Model {
  public:
   WordLevel(const PieceTable& pieces, TokenId unknown) : pieces_(pieces), unknown_(unknown) {}
-  void encode(std::string_view piece, std::vector<TokenId>& out) const override {
+  void encode(std::string_view piece, const IdSet* banned, std::vector<TokenId>& out) const override {
     const TokenId id = pieces_.find(piece);
-    if (id >= 0)
+    if (id >= 0 && !has(banned, id))
       out.push_back(id);
     else if (unknown_ >= 0)
       out.push_back(unknown_);
@@ -120,7 +121,7 @@ class Unigram final : public Model {
     unknown_score_ = lowest - 10.0;  // SentencePiece's penalty
   }
 
-  void encode(std::string_view piece, std::vector<TokenId>& out) const override {
+  void encode(std::string_view piece, const IdSet* banned, std::vector<TokenId>& out) const override {
     std::vector<Best> best(piece.size() + 1);
     best[0].score = 0;
     for (std::size_t at = 0; at < piece.size();) {
@@ -132,14 +133,14 @@ class Unigram final : public Model {
         if (node == 0) break;
         ++end;
         const TokenId id = children_[node].id;
-        if (id < 0) continue;
+        if (id < 0 || has(banned, id)) continue;
         offer(best[end], best[at].score + options_.scores[static_cast<std::size_t>(id)], at, id);
         has_single = has_single || end - at == one;
       }
       if (!has_single) offer(best[at + one], best[at].score + unknown_score_, at, options_.unknown);
       at += one;
     }
-    trace(piece, best, out);
+    trace(piece, best, banned, out);
   }
 
  private:
@@ -182,7 +183,8 @@ class Unigram final : public Model {
   }
 
   // Neighbouring unknown stretches are one.
-  void trace(std::string_view piece, const std::vector<Best>& best, std::vector<TokenId>& out) const {
+  void trace(std::string_view piece, const std::vector<Best>& best, const IdSet* banned,
+             std::vector<TokenId>& out) const {
     std::vector<std::string_view> parts;
     bool last_unknown = false;
     for (std::size_t end = piece.size(); end > 0;) {
@@ -197,7 +199,7 @@ class Unigram final : public Model {
     }
     for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
       const TokenId id = pieces_.find(*part);
-      if (id >= 0)
+      if (id >= 0 && !has(banned, id))
         out.push_back(id);
       else if (!(options_.byte_fallback && fallback_.append(*part, out)) && options_.unknown >= 0)
         out.push_back(options_.unknown);
