@@ -83,10 +83,10 @@ struct Prepared {
 Result<const kernels::Target*> choose_target(const config::Settings& settings, const Prepared& p) {
   const config::ModelConfig& model = p.description.model;
   const std::string_view identities[] = {p.source.name, settings.model_name, model.name};
-  const kernels::Dim dims[] = {{"hidden_size", model.hidden},        {"num_hidden_layers", model.layers},
-                               {"num_attention_heads", model.heads}, {"num_key_value_heads", model.kv_heads},
-                               {"head_dim", model.head_dim},         {"intermediate_size", model.ffn},
-                               {"vocab_size", model.vocabulary}};
+  const kernels::Dim dims[] = {{"hidden", model.hidden},     {"layers", model.layers},
+                               {"heads", model.heads},       {"kv_heads", model.kv_heads},
+                               {"head_dim", model.head_dim}, {"ffn", model.ffn},
+                               {"vocab", model.vocabulary}};
   kernels::Storage storage = kernels::Storage::kGguf;
   if (!model.gguf)
     storage = model.weight_dtype == DType::kF16   ? kernels::Storage::kFp16

@@ -28,6 +28,11 @@ Candidates all(std::span<const Target> targets) {
   return out;
 }
 
+/// Names that [model.dims] may use.
+constexpr std::string_view kDimKeys[] = {"hidden",     "layers", "heads", "kv_heads", "head_dim",
+                                         "rotary_dim", "ffn",    "vocab", "experts",  "experts_per_token",
+                                         "expert_ffn", "window"};
+
 /// Every size that both sides name is equal.
 bool same_dims(const Target& target, std::span<const Dim> dims) {
   return std::ranges::all_of(dims, [&](const Dim& dim) {
@@ -131,6 +136,8 @@ std::string full_name(const Target& target) {
 }
 
 Result<const Target*> resolve(std::span<const Target> targets, const Request& request) {
+  for (const Dim& dim : request.dims)
+    MET_CHECK(std::ranges::find(kDimKeys, dim.key) != std::end(kDimKeys), std::string(dim.key));
   const std::string type = normalized_model_type(request.model_type);
   Candidates of_type;
   for (const Target& target : targets)

@@ -26,7 +26,8 @@ struct Request {
   std::string_view model_type;
   int hidden_size = 0;
   Storage storage = Storage::kBf16;
-  std::span<const Dim> dims;  ///< the checkpoint's sizes; an exact target with other sizes does not serve it
+  std::span<const Dim> dims;  ///< the checkpoint's sizes under the names of [model.dims]; an exact target
+                              ///< with other sizes does not serve it
   std::span<const std::string_view> identities;  ///< Hugging Face id, --model-name, model directory
   std::string_view pinned;                       ///< --kernel-target: "model" or "hardware/model/quant"
 };

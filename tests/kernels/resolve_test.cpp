@@ -156,6 +156,14 @@ TEST(Resolve, TieIsBrokenByNamesInAnyCaseAndIsAnErrorOtherwise) {
   EXPECT_THAT(pick({"instruct-base"}), HasSubstr("do not decide"));
 }
 
+TEST(ResolveDeathTest, UnknownNameOfASizeIsADefect) {
+  constexpr Dim kMisnamed[] = {{"hidden_size", 576}};
+  EXPECT_DEATH(
+      (void)resolve(kTargets,
+                    {.hardware = "cpu", .model_type = "llama", .hidden_size = 576, .dims = kMisnamed}),
+      "hidden_size");
+}
+
 TEST(Resolve, SkippedBuildSaysThatThereIsNothing) {
   const auto got = resolve({}, {.hardware = "cpu", .model_type = "llama", .hidden_size = 576});
   ASSERT_FALSE(got);
