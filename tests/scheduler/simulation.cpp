@@ -311,6 +311,18 @@ std::vector<TokenId> Simulation::solo(const std::string& name, int choice) const
 
 std::vector<std::string> Simulation::names() const { return names_; }
 
+std::optional<SeqState> Simulation::state(const std::string& name, int choice) const {
+  for (const Sequence& s : loop_->sequences())
+    if (s.record && names_.at(static_cast<std::size_t>(s.number)) == name && s.choice == choice)
+      return s.state;
+  return std::nullopt;
+}
+
+void Simulation::tick_until(const std::string& name, SeqState wanted) {
+  for (int i = 0; i < 200 && state(name) != wanted; ++i) tick();
+  ASSERT_EQ(state(name), wanted) << trace_;
+}
+
 void expect_trace(const std::string& name, const std::string& trace) {
   const std::string path = std::string(MET_SOURCE_DIR) + "/tests/scheduler/traces/" + name + ".txt";
   const std::vector<std::string> arguments = ::testing::internal::GetArgvs();

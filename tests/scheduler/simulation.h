@@ -78,6 +78,10 @@ class Simulation {
   /// What it would get alone: ids up to the end by eos, stop token, max_tokens or context.
   std::vector<TokenId> solo(const std::string& name, int choice = 0) const;
   std::vector<std::string> names() const;
+  /// State of a choice's sequence, or nothing once it has left the table.
+  std::optional<SeqState> state(const std::string& name, int choice = 0) const;
+  /// Ticks until `name` is in `state`; at most 200.
+  void tick_until(const std::string& name, SeqState state);
 
  private:
   struct Client {
