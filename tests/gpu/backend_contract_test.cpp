@@ -25,7 +25,7 @@ class BackendContract : public testing::TestWithParam<Subject> {
   void SetUp() override {
     std::string why;
     gpu_ = GetParam().open(why);
-    if (!gpu_) GTEST_SKIP() << why;
+    ASSERT_TRUE(gpu_) << why;
     stream_ = gpu_->default_stream();
     ASSERT_OK(gpu_->bind_thread());
   }

@@ -139,7 +139,10 @@ Result<> CudaBackend::begin_capture(Stream stream) {
 Result<Graph> CudaBackend::end_capture(Stream stream) {
   MET_TRY(bind_thread());
   CuGraph graph = nullptr;
-  MET_TRY(driver_.check(driver_.capture_end(native(stream), &graph), "ending a capture"));
+  if (const CuResult result = driver_.capture_end(native(stream), &graph); result != kSuccess) {
+    abort_capture(stream);  // some failures leave the capture open
+    return std::unexpected(driver_.error(result, "ending a capture"));
+  }
   CuGraphExec exec = nullptr;
   const CuResult result = driver_.graph_instantiate(&exec, graph, 0);
   driver_.graph_destroy(graph);

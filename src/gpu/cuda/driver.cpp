@@ -59,6 +59,7 @@ ErrorCode code_of(CuResult result) {
     case 1:    // CUDA_ERROR_INVALID_VALUE
     case 201:  // CUDA_ERROR_INVALID_CONTEXT
     case 400:  // CUDA_ERROR_INVALID_HANDLE
+    case 401:  // CUDA_ERROR_ILLEGAL_STATE
       return ErrorCode::kInternal;
     default:
       // 900 to 910: misuse of a stream that captures; the context survives.

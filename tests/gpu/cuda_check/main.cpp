@@ -1,0 +1,115 @@
+// Carried to a machine with a GPU: correctness and speed of the device operations through the CUDA backend.
+// Exit status: 0 passed or no driver, 1 failed.
+#include <cstdio>
+#include <cstring>
+
+#include "gpu/cuda/cuda_backend.h"
+#include "kernels/arch.h"
+#include "tests/gpu/cuda_check/check.h"
+
+namespace met::gpu::check {
+namespace {
+
+const kernels::Target* target_for(std::string_view hardware) {
+  for (const kernels::Target& target : kernels::targets())
+    if (target.hardware != nullptr && target.hardware->name == hardware) return &target;
+  return nullptr;
+}
+
+Result<> print_transfers(GpuBackend& gpu) {
+  constexpr std::size_t kBytes = std::size_t{256} << 20;
+  const Stream stream = gpu.default_stream();
+  MET_ASSIGN(PinnedHost pinned, gpu.allocate_pinned(kBytes));
+  MET_ASSIGN(const DevicePtr device, gpu.allocate(kBytes, "transfers"));
+  MET_ASSIGN(const Event begin, gpu.create_event(true));
+  MET_ASSIGN(const Event end, gpu.create_event(true));
+  for (const bool up : {true, false}) {
+    double best = 0;
+    for (int round = 0; round < 4; ++round) {
+      MET_TRY(gpu.record(begin, stream));
+      MET_TRY(up ? gpu.copy_to_device_async(device, pinned.host, kBytes, stream)
+                 : gpu.copy_to_host_async(pinned.host, device, kBytes, stream));
+      MET_TRY(gpu.record(end, stream));
+      MET_TRY(gpu.synchronize(stream));
+      MET_ASSIGN(const double ms, gpu.elapsed_ms(begin, end));
+      best = std::max(best, static_cast<double>(kBytes) / ms / 1e6);
+    }
+    std::printf("pinned copy %s the device: best %.1f GB/s\n", up ? "to" : "from", best);
+  }
+  gpu.destroy(begin);
+  gpu.destroy(end);
+  gpu.free(device);
+  gpu.free_pinned(pinned);
+  return {};
+}
+
+Result<bool> correctness(const kernels::Target& target) {
+  MET_ASSIGN(const auto gpu, cuda::CudaBackend::open(target, {.redzones = true, .check_bounds = true}));
+  MET_ASSIGN(const std::vector<OpCase> cases, all_cases(*gpu, false));
+  std::size_t failed = 0;
+  for (const OpCase& op : cases) {
+    MET_ASSIGN(const bool good, run_case(*gpu, op));
+    failed += good ? 0 : 1;
+  }
+  std::printf("operations: %zu cases, each eager and replayed twice, with guard bands: %zu failed\n",
+              cases.size(), failed);
+  for (const SiteUse& use : gpu->allocations()) {
+    if (use.live_count == 0) continue;
+    std::printf("FAILED: %zu allocations of '%s' are left\n", use.live_count, use.site.c_str());
+    ++failed;
+  }
+  return failed == 0;
+}
+
+Result<> speed(const kernels::Target& target) {
+  MET_ASSIGN(const auto gpu, cuda::CudaBackend::open(target));
+  MET_TRY(print_transfers(*gpu));
+  MET_ASSIGN(const double bandwidth, read_bandwidth(*gpu));
+  std::printf("%-20s %-24s %9s  (least to most) %12s %13s  share of read bandwidth\n", "operation", "shape",
+              "median", "bytes", "rate");
+  MET_ASSIGN(const std::vector<OpCase> cases, all_cases(*gpu, true));
+  for (const OpCase& op : cases) MET_TRY(time_case(*gpu, op, bandwidth));
+  return {};
+}
+
+Result<bool> run(bool timed) {
+  MET_ASSIGN(const auto probe, cuda::probe(0));
+  const std::string_view hardware = kernels::hardware_for_capability(probe.major, probe.minor);
+  const kernels::Target* target = target_for(hardware);
+  if (target == nullptr)
+    return fail(ErrorCode::kUnsupported, "no kernels for compute capability " + std::to_string(probe.major) +
+                                             "." + std::to_string(probe.minor) + " in this binary");
+  {
+    MET_ASSIGN(const auto gpu, cuda::CudaBackend::open(*target));
+    const DeviceInfo& info = gpu->info();
+    const MemoryInfo memory = gpu->memory();
+    std::printf("device: %s, %s (%s), %d multiprocessors, %zu MiB L2, %zu of %zu MiB free; driver %d\n",
+                info.name.c_str(), info.arch.c_str(), info.hardware.c_str(), info.multiprocessors,
+                info.l2_bytes >> 20, memory.free >> 20, memory.total >> 20, (*cuda::open_driver())->version);
+    std::printf("target: %.*s/%.*s, closure %.*s\n", static_cast<int>(target->model.size()),
+                target->model.data(), static_cast<int>(target->quant.size()), target->quant.data(),
+                static_cast<int>(target->closure_hash.size()), target->closure_hash.data());
+  }
+  MET_ASSIGN(const bool good, correctness(*target));
+  if (timed) MET_TRY(speed(*target));
+  return good;
+}
+
+}  // namespace
+}  // namespace met::gpu::check
+
+int main(int argc, char** argv) {
+  using namespace met;
+  if (const auto driver = gpu::cuda::open_driver(); !driver) {
+    std::printf("skipped: %s\n", driver.error().message.c_str());
+    return driver.error().message.starts_with("no CUDA driver") ? 0 : 1;
+  }
+  const bool timed = !(argc > 1 && std::strcmp(argv[1], "--no-timing") == 0);
+  const auto result = gpu::check::run(timed);
+  if (!result)
+    std::printf("FAILED: %s: %s\n", std::string(name(result.error().code)).c_str(),
+                result.error().message.c_str());
+  const bool good = result && *result;
+  std::printf("%s\n", good ? "passed" : "failed");
+  return good ? 0 : 1;
+}
