@@ -7,8 +7,8 @@
 #include "config/environment.h"
 #include "config/read_model_config.h"
 #include "core/log.h"
-#include "gpu/cpu/cpu_backend.h"
-#include "kernels/isa.h"
+#include "gpu/device.h"
+#include "kernels/audit.h"
 #include "kernels/lookup.h"
 #include "kernels/resolve.h"
 #include "layers/weight_loader.h"
@@ -44,8 +44,8 @@ Result<> check_settings(const config::Settings& s) {
   const auto refuse = [](const char* flag, const std::string& why) { return unsupported(flag, why); };
   if (s.device == "cuda")
     return refuse("--device", "models are served on the CPU; the CUDA backend runs single operations so far");
-  if (s.kv_cache_dtype != "auto" && s.kv_cache_dtype != "f16")
-    return refuse("--kv-cache-dtype", "the CPU's cache is f16; '" + s.kv_cache_dtype + "' is not supported");
+  if (s.kv_cache_dtype != "auto" && s.kv_cache_dtype != "f16" && s.kv_cache_dtype != "f32")
+    return refuse("--kv-cache-dtype", "the CPU's cache is f16 or f32; '" + s.kv_cache_dtype + "' is not supported");
   if (s.block_size != ops::kKvBlockTokens)
     return refuse("--block-size",
                   "the CPU's blocks hold " + std::to_string(ops::kKvBlockTokens) + " positions");
@@ -74,6 +74,7 @@ struct Prepared {
   config::ModelDescription description;
   const kernels::Target* target = nullptr;
   std::unique_ptr<gpu::GpuBackend> device;
+  std::unique_ptr<kernels::KernelAudit> audit = std::make_unique<kernels::KernelAudit>();
   std::optional<layers::WeightLoader> loader;
   scheduler::PlanConfig plan;
   ModelRunner::Options runner;
@@ -142,7 +143,7 @@ Result<> plan_model_memory(const config::Settings& s, Prepared& p) {
                    .kv_bytes = s.kv_cache_gb ? static_cast<std::size_t>(*s.kv_cache_gb * kGigabyte) : 0,
                    .weights = p.loader->packed_bytes(),
                    .arena = ModelRunner::arena_bytes(p.device->info(), model, p.runner),
-                   .block = ModelRunner::block_bytes(model),
+                   .block = ModelRunner::block_bytes(model, p.runner.cache),
                    .block_tokens = p.plan.block_tokens,
                    .max_seq_len = s.max_seq_len.value_or(0),
                    .model_positions = model.max_positions,
@@ -168,15 +169,20 @@ Result<Prepared> prepare(const config::Settings& settings, const Progress& progr
                                                             : config::read_model_directory(p.source.path));
   watch.lap("open");
   MET_ASSIGN(p.target, choose_target(settings, p));
-  MET_ASSIGN(const kernels::CpuIsa isa, kernels::choose_isa(settings.cpu_isa));
-  p.device = std::make_unique<gpu::cpu::CpuBackend>(
-      *p.target, isa,
-      gpu::cpu::CpuOptions{.pool = {.threads = static_cast<int>(settings.threads.value_or(0))}});
+  MET_ASSIGN(p.device, gpu::open_backend({.kind = gpu::DeviceKind::kCpu,
+                                          .threads = static_cast<int>(settings.threads.value_or(0)),
+                                          .isa = settings.cpu_isa},
+                                         *p.target));
+  p.device->listen_to_lookups([audit = p.audit.get()](std::string_view module, std::string_view function, bool found) {
+    audit->record(module, function, found);
+  });
   watch.lap("device");
   const bool exact = settings.cpu_activations == "f32";
+  p.runner.cache = settings.kv_cache_dtype == "f32" || (exact && settings.kv_cache_dtype == "auto") ? DType::kF32 : DType::kF16;
   p.loader.emplace(*p.device, *p.checkpoint,
                    layers::WeightLoader::Options{
                        .activations = exact ? ops::ActivationMode::kF32 : ops::ActivationMode::kInt8,
+                       .kv_cache = p.runner.cache,
                        .threads = p.device->info().multiprocessors,
                        .progress = progress});
   MET_TRY(arch::check_model(p.description.model, *p.loader));
@@ -193,6 +199,8 @@ Result<LoadedModel> load_parts(const config::Settings& settings, const Progress&
   MET_ASSIGN(Prepared p, prepare(settings, progress, watch));
   p.checkpoint->prefetch();
   MET_ASSIGN(std::unique_ptr<arch::Model> built, arch::build_model(p.description.model, *p.loader));
+  p.device->listen_to_lookups({});
+  MET_TRY(p.audit->check(*p.target, settings.allow_unresolved_kernels));
   watch.lap("weights");
   model.unused = p.loader->unused();
   if (!model.unused.empty())
@@ -208,7 +216,17 @@ Result<LoadedModel> load_parts(const config::Settings& settings, const Progress&
   model.device = std::move(p.device);
   model.plan = p.plan;
   model.memory = std::move(p.memory);
+  model.cache = p.runner.cache;
   return model;
+}
+
+Result<KernelReport> check_kernels(const config::Settings& settings) {
+  std::vector<Phase> phases;
+  Stopwatch watch(phases);
+  MET_ASSIGN(Prepared p, prepare(settings, {}, watch));
+  MET_TRY(arch::build_model(p.description.model, *p.loader));
+  p.device->listen_to_lookups({});
+  return KernelReport{p.audit->report(*p.target), p.audit->exit_status(*p.target)};
 }
 
 Result<MemoryPlan> dry_run(const config::Settings& settings) {

@@ -32,6 +32,7 @@ struct LoadedModel {
   std::unique_ptr<ModelRunner> runner;
   scheduler::PlanConfig plan;
   MemoryPlan memory;
+  DType cache = DType::kF16;         ///< of K and V
   std::size_t weight_bytes = 0;     ///< packed, read once a decode step
   std::vector<std::string> unused;  ///< tensors of the checkpoint that nothing reads
   std::vector<Phase> phases;
@@ -45,6 +46,14 @@ struct LoadedModel {
 /// kUnsupported for a
 ///          setting that this build or device cannot honour.
 Result<LoadedModel> load_parts(const config::Settings& settings, const Progress& progress);
+
+/// What the model's construction asked of its kernel target.
+struct KernelReport {
+  std::string text;     ///< a line a look-up, then one line of JSON
+  int exit_status = 0;  ///< unresolved ones, at most 255
+};
+/// Builds the model and reports (`--check-kernels`).
+Result<KernelReport> check_kernels(const config::Settings& settings);
 
 /// The memory plan alone, from headers; no weight is read (`--dry-run`).
 Result<MemoryPlan> dry_run(const config::Settings& settings);

@@ -36,7 +36,7 @@ Result<> Host::start(const config::Settings& settings, std::function<void(const 
                                        .max_num_seqs = static_cast<int>(settings.max_num_seqs),
                                        .vocab_size = model_.config.vocabulary,
                                        .prefix_caching = !settings.no_prefix_caching,
-                                       .cache_identity = model_.source.path + "|f16",
+                                       .cache_identity = model_.source.path + "|" + std::string(info(model_.cache).name),
                                        .cache_key = random_key(),
                                        .request_timeout_us = microseconds(settings.request_timeout),
                                        .step_timeout_us = microseconds(settings.step_timeout_s)};

@@ -8,10 +8,8 @@ namespace met::engine {
 
 namespace {
 
-constexpr std::size_t kHalf = 2;  // bytes of a cached value (f16)
-
-std::size_t cache_block_bytes(int kv_heads, int head_dim) {
-  return ops::kv_elements(1, kv_heads, head_dim) * kHalf;
+std::size_t cache_block_bytes(int kv_heads, int head_dim, DType cache) {
+  return bytes_of(cache, ops::kv_elements(1, kv_heads, head_dim));
 }
 
 // One step buffer: which member it is and how many bytes it takes.
@@ -57,8 +55,8 @@ std::size_t ModelRunner::arena_bytes(const gpu::DeviceInfo& device, const config
   return bytes;
 }
 
-std::size_t ModelRunner::block_bytes(const config::ModelConfig& config) {
-  return 2 * static_cast<std::size_t>(config.layers) * cache_block_bytes(config.kv_heads, config.head_dim);
+std::size_t ModelRunner::block_bytes(const config::ModelConfig& config, DType cache) {
+  return 2 * static_cast<std::size_t>(config.layers) * cache_block_bytes(config.kv_heads, config.head_dim, cache);
 }
 
 Result<std::unique_ptr<ModelRunner>> ModelRunner::make(gpu::GpuBackend& device,
@@ -97,7 +95,7 @@ Result<> ModelRunner::allocate_buffers() {
 Result<> ModelRunner::allocate_cache() {
   for (std::size_t i = 0; i < model_->attention_layers(); ++i) {
     const layers::AttentionSpec& spec = model_->attention_spec(i);
-    const std::size_t block = cache_block_bytes(spec.kv_heads, spec.head_dim);
+    const std::size_t block = cache_block_bytes(spec.kv_heads, spec.head_dim, options_.cache);
     layers::KvLayer layer;
     for (gpu::DevicePtr* part : {&layer.k, &layer.v}) {
       MET_ASSIGN(
@@ -189,7 +187,7 @@ Result<> ModelRunner::settle(const scheduler::StepBatch& batch, scheduler::StepR
 
   for (std::size_t i = 0; i < batch.prompt_logprobs.size(); ++i) {
     const scheduler::PromptLogprobWork& work = batch.prompt_logprobs[i];
-    results.prompt_logprobs[i] = log_probabilities(logits_row(work.logits), work.id, work.top);
+    results.prompt_logprobs[i] = samplers_->log_probabilities(logits_row(work.logits), work.id, work.top);
   }
   for (std::size_t i = 0; i < batch.samples.size(); ++i) {
     const scheduler::SampleWork& work = batch.samples[i];

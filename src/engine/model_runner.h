@@ -22,6 +22,7 @@ class ModelRunner final : public scheduler::Device {
     std::int64_t positions = 0;        ///< longest sequence
     std::int64_t blocks = 0;           ///< of the pool, the null block among them
     std::size_t linear_row_bytes = 0;  ///< workspace of a row: WeightLoader::workspace_row_bytes
+    DType cache = DType::kF16;         ///< of K and V
     bool graphs = true;                ///< replay a captured step; false: enqueue kernel by kernel
   };
 
@@ -29,7 +30,7 @@ class ModelRunner final : public scheduler::Device {
   static std::size_t arena_bytes(const gpu::DeviceInfo& device, const config::ModelConfig& config,
                                  const Options& options);
   /// Bytes of one block over all layers, K and V.
-  static std::size_t block_bytes(const config::ModelConfig& config);
+  static std::size_t block_bytes(const config::ModelConfig& config, DType cache);
 
   static Result<std::unique_ptr<ModelRunner>> make(gpu::GpuBackend& device,
                                                    std::unique_ptr<arch::Model> model,

@@ -18,14 +18,13 @@ class RowSamplers {
   void update(const scheduler::StepBatch& batch);
   /// Samples one id and counts it for the row's penalties. `logits` is scratch afterwards.
   scheduler::SampleResult sample(const scheduler::SampleWork& work, std::span<float> logits);
+  /// The chosen id's log-probability and the `top` best, from raw logits.
+  scheduler::PositionLogprobs log_probabilities(std::span<const float> logits, scheduler::TokenId chosen, int top);
 
  private:
   struct Rows;
   std::unique_ptr<Rows> rows_;
   int vocabulary_;
 };
-
-/// The chosen id's log-probability and the `top` best, from raw logits.
-scheduler::PositionLogprobs log_probabilities(std::span<const float> logits, scheduler::TokenId chosen, int top);
 
 }  // namespace met::engine

@@ -26,6 +26,7 @@ class WeightLoader {
  public:
   struct Options {
     ops::ActivationMode activations = ops::ActivationMode::kInt8;
+    DType kv_cache = DType::kF16;  ///< of the caches that the attention layers use
     int threads = 1;
     std::function<void(std::size_t done, std::size_t total)> progress;  ///< packed bytes; may be empty
   };
@@ -41,7 +42,7 @@ class WeightLoader {
   std::size_t workspace_row_bytes() const { return workspace_row_bytes_; }
   /// Tensors that no recipe asked for.
   std::vector<std::string> unused() const;
-  bool has(const std::string& tensor) const { return checkpoint_.find(tensor) != nullptr; }
+  DType kv_cache() const { return options_.kv_cache; }
   gpu::GpuBackend& device() { return device_; }
 
   /// One projection over the matrices, side by side along n. `norm` names a vector [k] or is empty.

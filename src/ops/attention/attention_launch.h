@@ -1,6 +1,7 @@
 // The attention operation: plan and launch. Contract and cache layout: ops/attention/attention.h.
 #pragma once
 
+#include "core/dtype.h"
 #include "gpu/backend.h"
 #include "ops/attention/attention.h"
 
@@ -13,6 +14,7 @@ struct AttentionShape {
   int window = 0;  ///< 0: none; else positions > p - window are seen
   float scale = 0;
   float softcap = 0;  ///< 0: none
+  DType cache = DType::kF16;  ///< of K and V: F16, or F32 for comparison with references
 };
 
 struct AttentionPlan {

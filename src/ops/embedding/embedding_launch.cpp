@@ -1,11 +1,12 @@
 #include "met/ops.h"
+#include "ops/kernel_lookup.h"
 #include "ops/embedding/embedding.h"
 
 namespace met::ops {
 
 Result<EmbeddingPlan> plan_embedding(gpu::GpuBackend& device, const LinearPack& table, float scale) {
   EmbeddingPlan plan{.device = &device, .dim = table.k, .vocabulary = table.n, .scale = scale};
-  MET_ASSIGN(plan.kernel, device.kernel(table.embedding_module, table.embedding_entry));
+  plan.kernel = look_up(device, table.embedding_module, table.embedding_entry);
   return plan;
 }
 

@@ -1,11 +1,12 @@
 #include "ops/gated_activation/gated_activation.h"
+#include "ops/kernel_lookup.h"
 
 namespace met::ops {
 
 Result<GatedActivationPlan> plan_gated_activation(gpu::GpuBackend& device, std::int64_t width,
                                                   Epilogue activation) {
   GatedActivationPlan plan{.device = &device, .width = width, .activation = activation};
-  MET_ASSIGN(plan.kernel, device.kernel("gated_activation", "gated_activation"));
+  plan.kernel = look_up(device, "gated_activation", "gated_activation");
   return plan;
 }
 

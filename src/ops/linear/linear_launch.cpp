@@ -1,10 +1,11 @@
 #include "ops/linear/linear.h"
+#include "ops/kernel_lookup.h"
 
 namespace met::ops {
 
 Result<LinearPlan> plan_linear(gpu::GpuBackend& device, const LinearPack& pack, const LinearShape& shape) {
   LinearPlan plan{.device = &device, .pack = pack, .shape = shape};
-  MET_ASSIGN(plan.kernel, device.kernel(pack.module, pack.entry));
+  plan.kernel = look_up(device, pack.module, pack.entry);
   return plan;
 }
 

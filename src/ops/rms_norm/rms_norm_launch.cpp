@@ -1,4 +1,5 @@
 #include "met/ops.h"
+#include "ops/kernel_lookup.h"
 #include "ops/rms_norm/rms_norm.h"
 
 namespace met::ops {
@@ -6,7 +7,7 @@ namespace met::ops {
 Result<RmsNormPlan> plan_rms_norm(gpu::GpuBackend& device, std::int64_t dim, float eps, float offset,
                                   bool add) {
   RmsNormPlan plan{.device = &device, .dim = dim, .eps = eps, .offset = offset, .add = add};
-  MET_ASSIGN(plan.kernel, device.kernel("rms_norm", "rms_norm"));
+  plan.kernel = look_up(device, "rms_norm", "rms_norm");
   return plan;
 }
 

@@ -2,6 +2,7 @@
 // projections.
 #pragma once
 
+#include "core/dtype.h"
 #include "gpu/backend.h"
 #include "ops/rope_kv/rope_frequencies.h"
 
@@ -12,7 +13,7 @@ namespace met::ops {
 ///   q[h], k[h] = rotated by position * inverse[i] over the first rotary_dim values (where inverse is given);
 /// then k and v go to the blocks of their sequence (layout: ops/attention/attention.h).
 ///
-/// Types    CPU: F32 in, cache F16 (round to nearest even).
+/// Types    CPU: F32 in; the cache is F16 (round to nearest even) or F32.
 /// Rows     a token's result depends on its own row and position alone.
 /// Oracle   FP64, tests/ops/oracle/rope.h.
 /// Cost     reads and writes 4 bytes a value of qkv, writes 2 bytes a value of k and v.
@@ -24,6 +25,7 @@ struct RopeKvShape {
   bool interleaved = false;
   float norm_eps = 0;
   float norm_offset = 0;
+  DType cache = DType::kF16;  ///< of K and V: F16, or F32 for comparison with references
 };
 
 struct RopeKvPlan {

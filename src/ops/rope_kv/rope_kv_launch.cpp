@@ -1,4 +1,5 @@
 #include "met/ops.h"
+#include "ops/kernel_lookup.h"
 #include "ops/rope_kv/rope_kv.h"
 
 namespace met::ops {
@@ -13,7 +14,8 @@ Result<RopeKvPlan> plan_rope_kv(gpu::GpuBackend& device, const RopeKvShape& shap
                   .shape = shape,
                   .rotary_dim = frequencies.rotary_dim,
                   .rope_scale = frequencies.scale};
-  MET_ASSIGN(plan.kernel, device.kernel("rope_kv", "rope_kv"));
+  const std::string_view entry = shape.cache == DType::kF32 ? "rope_kv_f32" : "rope_kv";
+  plan.kernel = look_up(device, entry, entry);
   return plan;
 }
 
