@@ -6,9 +6,7 @@
 // Shapes   qkv: [*tokens, (heads + 2 * kv_heads) * head_dim] BF16, 16-byte aligned, q then k then v;
 //          inv_freq: [rotary_dim / 2] FP32; positions: [*tokens]. head_dim % 8 == 0, rotary_dim % 16 == 0,
 //          rotary_dim <= min(head_dim, 512).
-// Rounding FP32, one at the store. The angle carries the rounding error of its product along, so that
-// positions of
-//          a million stay as accurate as small ones.
+// Rounding FP32, one at the store. The angle is position * inv_freq rounded to FP32, as checkpoints were trained.
 // Launch   one block of 256 threads a token, grid >= tokens; tokens past *tokens do nothing.
 // Cost     reads and writes 2 * (heads + kv_heads) * rotary_dim * tokens bytes. Bound by memory.
 #include <cstdint>
@@ -25,13 +23,10 @@ struct Turn {
   float sin;
 };
 
-/// cos and sin of position * frequency, as if the product were exact.
 __device__ Turn turn_of(float position, float frequency, float scale) {
-  const float angle = position * frequency;
-  const float rest = fmaf(position, frequency, -angle);
   float sine, cosine;
-  sincosf(angle, &sine, &cosine);
-  return {(cosine - rest * sine) * scale, (sine + rest * cosine) * scale};
+  sincosf(__fmul_rn(position, frequency), &sine, &cosine);
+  return {cosine * scale, sine * scale};
 }
 
 __device__ void turn(float& a, float& b, Turn by) {

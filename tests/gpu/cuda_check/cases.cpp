@@ -98,7 +98,7 @@ OpCase rope(KernelHandle kernel, const RopeShape& s, bool timed) {
           double* head = op.want.data() + t * row + static_cast<std::int64_t>(h) * s.head_dim;
           double& a = head[s.interleaved ? 2 * i : i];
           double& b = head[s.interleaved ? 2 * i + 1 : i + half];
-          const double angle = static_cast<double>(positions[t]) * static_cast<double>(inverse[i]);
+          const double angle = static_cast<double>(static_cast<float>(positions[t]) * inverse[i]);
           const double was = a;
           a = (was * std::cos(angle) - b * std::sin(angle)) * static_cast<double>(scale);
           b = (b * std::cos(angle) + was * std::sin(angle)) * static_cast<double>(scale);
