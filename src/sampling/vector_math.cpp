@@ -1,0 +1,169 @@
+#include "sampling/vector_math.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace met::sampling {
+
+namespace {
+
+constexpr std::size_t kLanes = 8;
+typedef float Lanes __attribute__((vector_size(32)));
+typedef std::int32_t IntLanes __attribute__((vector_size(32)));
+
+#define MET_INLINE inline __attribute__((always_inline))
+#if defined(__x86_64__)
+#define MET_AVX2 __attribute__((target("avx2")))
+#endif
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kSmallest = -87.0F;  // exp of less is below the normal floats
+
+MET_INLINE void load(Lanes& v, const float* from) { std::memcpy(&v, from, sizeof v); }
+
+/// e^x for x <= 0: x = n ln 2 + r, e^r by the polynomial of Cephes' expf (Moshier), 2^n by the exponent bits.
+MET_INLINE void exp_lanes(Lanes& x) {
+  const IntLanes negligible = x < kSmallest;
+  const Lanes y = x * 1.44269504088896341F;
+  const Lanes shifted = y + 12582912.0F;  // 1.5 * 2^23: rounds to the nearest integer
+  const Lanes n = shifted - 12582912.0F;
+  // ln 2 in two parts, so that the product with n is exact.
+  const Lanes r = (x - n * 0.693359375F) + n * 2.12194440054690583e-4F;
+  Lanes p = Lanes{} + 1.9875691500e-4F;
+  p = p * r + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  p = p * r * r + r + 1.0F;
+  IntLanes bits;
+  std::memcpy(&bits, &p, sizeof bits);
+  IntLanes exponent;
+  std::memcpy(&exponent, &shifted, sizeof exponent);
+  bits += exponent << 23;
+  bits &= ~negligible;
+  std::memcpy(&x, &bits, sizeof x);
+}
+
+MET_INLINE RowScan scan_body(const float* row, std::size_t size) {
+  Lanes max = Lanes{} - kInfinity;
+  IntLanes nan = {};
+  IntLanes infinite = {};
+  std::size_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    Lanes v;
+    load(v, row + i);
+    nan |= v != v;
+    const IntLanes positive = v == kInfinity;
+    infinite |= positive;
+    const IntLanes larger = (v > max) & ~positive;
+    max = larger ? v : max;
+  }
+  RowScan out{-kInfinity, false, false};
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    out.max = max[lane] > out.max ? max[lane] : out.max;
+    out.has_nan = out.has_nan || nan[lane] != 0;
+    out.has_positive_infinity = out.has_positive_infinity || infinite[lane] != 0;
+  }
+  for (; i < size; ++i) {
+    const float v = row[i];
+    out.has_nan = out.has_nan || v != v;
+    out.has_positive_infinity = out.has_positive_infinity || v == kInfinity;
+    if (v > out.max && v != kInfinity) out.max = v;
+  }
+  return out;
+}
+
+MET_INLINE double exp_body(const float* row, std::size_t size, float max, float scale, float* weights) {
+  constexpr std::size_t kBlock = 256;  // summed in float lanes, then in FP64
+  double total = 0;
+  for (std::size_t begin = 0; begin < size; begin += kBlock) {
+    const std::size_t end = begin + kBlock < size ? begin + kBlock : size;
+    Lanes sum = {};
+    std::size_t i = begin;
+    for (; i + kLanes <= end; i += kLanes) {
+      Lanes v;
+      load(v, row + i);
+      v = (v - max) * scale;
+      exp_lanes(v);
+      sum += v;
+      std::memcpy(weights + i, &v, sizeof v);
+    }
+    if (i < end) {
+      float rest[kLanes];
+      for (std::size_t lane = 0; lane < kLanes; ++lane)
+        rest[lane] = i + lane < end ? row[i + lane] : -kInfinity;
+      Lanes v;
+      load(v, rest);
+      v = (v - max) * scale;
+      exp_lanes(v);
+      sum += v;
+      for (std::size_t lane = 0; i + lane < end; ++lane) weights[i + lane] = v[lane];
+    }
+    double block = 0;
+    for (std::size_t lane = 0; lane < kLanes; ++lane) block += static_cast<double>(sum[lane]);
+    total += block;
+  }
+  return total;
+}
+
+MET_INLINE void collect_body(const float* row, std::size_t size, float threshold,
+                             std::vector<std::int32_t>& out) {
+  std::size_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    Lanes v;
+    load(v, row + i);
+    const IntLanes hit = v >= threshold;
+    std::uint64_t words[4];
+    std::memcpy(words, &hit, sizeof words);
+    if ((words[0] | words[1] | words[2] | words[3]) == 0) continue;
+    for (std::size_t lane = 0; lane < kLanes; ++lane)
+      if (hit[lane] != 0) out.push_back(static_cast<std::int32_t>(i + lane));
+  }
+  for (; i < size; ++i)
+    if (row[i] >= threshold) out.push_back(static_cast<std::int32_t>(i));
+}
+
+#ifdef MET_AVX2
+MET_AVX2 void collect_avx2(const float* row, std::size_t size, float threshold,
+                           std::vector<std::int32_t>& out) {
+  collect_body(row, size, threshold, out);
+}
+MET_AVX2 RowScan scan_avx2(const float* row, std::size_t size) { return scan_body(row, size); }
+MET_AVX2 double exp_avx2(const float* row, std::size_t size, float max, float scale, float* weights) {
+  return exp_body(row, size, max, scale, weights);
+}
+const bool kHasAvx2 = __builtin_cpu_supports("avx2") != 0;
+#endif
+
+}  // namespace
+
+RowScan scan_row(std::span<const float> row) {
+#ifdef MET_AVX2
+  if (kHasAvx2) return scan_avx2(row.data(), row.size());
+#endif
+  return scan_body(row.data(), row.size());
+}
+
+void collect_at_least(std::span<const float> row, float threshold, std::vector<std::int32_t>& out) {
+#ifdef MET_AVX2
+  if (kHasAvx2) return collect_avx2(row.data(), row.size(), threshold, out);
+#endif
+  collect_body(row.data(), row.size(), threshold, out);
+}
+
+std::int32_t first_of(std::span<const float> row, float value) {
+  for (std::size_t i = 0; i < row.size(); ++i)
+    if (row[i] == value) return static_cast<std::int32_t>(i);
+  return -1;
+}
+
+double exponentials(std::span<const float> row, float max, float scale, std::span<float> weights) {
+#ifdef MET_AVX2
+  if (kHasAvx2) return exp_avx2(row.data(), row.size(), max, scale, weights.data());
+#endif
+  return exp_body(row.data(), row.size(), max, scale, weights.data());
+}
+
+}  // namespace met::sampling
