@@ -93,10 +93,14 @@ class Problem {
   }
 
   /// The FP64 result of row r, column c, and what it may differ by.
-  double want(std::int64_t r, std::int64_t c, double* tolerance) const {
+  double want(std::int64_t r, std::int64_t c, double* tolerance) {
     const std::int64_t source = case_.gather ? gather_[static_cast<std::size_t>(r)] : r;
-    const std::vector<double> p = oracle::rms_normalised(x_.data() + source * ldx_, case_.k,
-                                                         case_.norm ? norm_.data() : nullptr, 1e-5, 0.25);
+    if (source != prepared_row_) {
+      prepared_ = oracle::rms_normalised(x_.data() + source * ldx_, case_.k,
+                                         case_.norm ? norm_.data() : nullptr, 1e-5, 0.25);
+      prepared_row_ = source;
+    }
+    const std::vector<double>& p = prepared_;
     double value = sum(p, c, tolerance);
     if (gated_) {
       double up_tolerance = 0;
@@ -166,9 +170,14 @@ class Problem {
   std::unique_ptr<Aligned> workspace_;
   std::vector<float> x_, norm_, bias_, residual_;
   std::vector<std::int32_t> gather_;
+  std::int64_t prepared_row_ = -1;  // of the oracle
+  std::vector<double> prepared_;
 };
 
-constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ4_0, DType::kQ4_1, DType::kQ8_0};
+constexpr DType kTypes[] = {DType::kF32,  DType::kF16,    DType::kBF16,   DType::kQ4_0,
+                            DType::kQ4_1, DType::kQ5_0,   DType::kQ5_1,   DType::kQ8_0,
+                            DType::kQ2_K, DType::kQ3_K,   DType::kQ4_K,   DType::kQ5_K,
+                            DType::kQ6_K, DType::kIQ4_NL, DType::kIQ4_XS, DType::kMXFP4};
 
 std::vector<Case> cases() {
   return {
@@ -294,7 +303,8 @@ TEST(PlanLinearPack, RefusesWhatCannotBe) {
 }
 
 TEST(PlanLinearPack, PacksNoMoreBytesThanTheFile) {
-  for (const DType type : {DType::kQ4_0, DType::kQ4_1, DType::kQ8_0})
+  for (const DType type :
+       {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kIQ4_NL, DType::kMXFP4})
     EXPECT_EQ(ops::plan_linear_pack(type, 64, 576, ActivationMode::kInt8)->packed_bytes,
               bytes_of(type, 64 * 576));
 }

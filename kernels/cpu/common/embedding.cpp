@@ -56,3 +56,13 @@ MET_CPU_KERNEL(embedding_bf16, met::EmbeddingArgs) { embed<Plain<packed::BF16>>(
 MET_CPU_KERNEL(embedding_q4_0, met::EmbeddingArgs) { embed<Quantised<packed::Q4_0>>(args, ctx); }
 MET_CPU_KERNEL(embedding_q4_1, met::EmbeddingArgs) { embed<Quantised<packed::Q4_1>>(args, ctx); }
 MET_CPU_KERNEL(embedding_q8_0, met::EmbeddingArgs) { embed<Quantised<packed::Q8_0>>(args, ctx); }
+MET_CPU_KERNEL(embedding_q5_0, met::EmbeddingArgs) { embed<Quantised<packed::Q5_0>>(args, ctx); }
+MET_CPU_KERNEL(embedding_q5_1, met::EmbeddingArgs) { embed<Quantised<packed::Q5_1>>(args, ctx); }
+MET_CPU_KERNEL(embedding_q2_k, met::EmbeddingArgs) { embed<Quantised<packed::Q2_K>>(args, ctx); }
+MET_CPU_KERNEL(embedding_q3_k, met::EmbeddingArgs) { embed<Quantised<packed::Q3_K>>(args, ctx); }
+MET_CPU_KERNEL(embedding_q4_k, met::EmbeddingArgs) { embed<Quantised<packed::Q4_K>>(args, ctx); }
+MET_CPU_KERNEL(embedding_q5_k, met::EmbeddingArgs) { embed<Quantised<packed::Q5_K>>(args, ctx); }
+MET_CPU_KERNEL(embedding_q6_k, met::EmbeddingArgs) { embed<Quantised<packed::Q6_K>>(args, ctx); }
+MET_CPU_KERNEL(embedding_iq4_nl, met::EmbeddingArgs) { embed<Quantised<packed::IQ4_NL>>(args, ctx); }
+MET_CPU_KERNEL(embedding_iq4_xs, met::EmbeddingArgs) { embed<Quantised<packed::IQ4_XS>>(args, ctx); }
+MET_CPU_KERNEL(embedding_mxfp4, met::EmbeddingArgs) { embed<Quantised<packed::MXFP4>>(args, ctx); }

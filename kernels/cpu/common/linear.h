@@ -23,7 +23,7 @@ constexpr int kRowsAtOnce = 4;
 
 /// Sums of integer products over `Count` groups from group `First`, for one part of the columns and R rows.
 template <class F, int R, int First, int Count>
-inline void block_sums(typename F::At at, int h, const Block* const (&a)[R], Vi (&sums)[R]) {
+inline void block_sums(packed::At at, int h, const Block* const (&a)[R], Vi (&sums)[R]) {
 #if defined(__AVX512VNNI__)
 #pragma GCC unroll 8
   for (int i = 0; i < Count; ++i) {
@@ -58,7 +58,7 @@ inline void block_sums(typename F::At at, int h, const Block* const (&a)[R], Vi 
 
 /// acc += scale * d * (sum - offset * sum of q) (+ minimum * d * sum of q), for groups of one scale.
 template <class F, int R, int Sub>
-inline void add_block(typename F::At at, int h, const Block* const (&a)[R], Vf (&acc)[R]) {
+inline void add_block(packed::At at, int h, const Block* const (&a)[R], Vf (&acc)[R]) {
 #if defined(__AVX512VNNI__)
   constexpr int kOffset = F::kOffset + (F::kDepth == 0 ? 128 : 0);
 #else
@@ -96,7 +96,7 @@ struct Int8 {
     for (auto& part : acc)
       for (Vf& v : part) v = simd::zero();
     for (std::int64_t b = 0; b < k / 32; ++b) {
-      const auto at = F::at(weights, b);
+      const packed::At at = F::at(weights, b);
       const Block* a[R];
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) a[r] = static_cast<const Block*>(rows[r]) + b;
@@ -156,7 +156,7 @@ struct Dequantised {
   struct Wide {
     alignas(64) float w[32][kColumns];
     Wide(const std::uint8_t* tile, std::int64_t b) {
-      const auto at = F::at(tile, b);
+      const packed::At at = F::at(tile, b);
       float column[32];
       for (int c = 0; c < kColumns; ++c) {
         F::column(at, c, column);

@@ -9,8 +9,12 @@
 //   kOffset               is subtracted from every stored number
 //   kDepth                that many groups of byte products fit 16 bits; 0: signed bytes, nothing may be
 //   added
+//
+// A format is its numbers (quants.h) and its scales (here): a tile is super-blocks of kSuperBlocks blocks,
+// the super-block's scales first; a block is its scales, then its numbers.
 #pragma once
 
+#include "quants.h"
 #include "simd.h"
 
 namespace {
@@ -20,72 +24,140 @@ constexpr int kColumns = 16;
 constexpr int kParts = kColumns / simd::kLanes;
 constexpr int kBlock = 32;
 
-/// 16 f16 numbers.
-constexpr int kHalves = 2 * kColumns;
+struct At {
+  const std::uint8_t* super;
+  const std::uint8_t* block;
+};
 
-inline float half(const std::uint8_t* p) {
-  alignas(64) std::uint16_t bits[simd::kLanes] = {};
-  alignas(64) float values[simd::kLanes];
-  std::memcpy(bits, p, 2);
-  simd::store(values, simd::load_f16(bits));
-  return values[0];
+inline simd::Vf halves(const std::uint8_t* p, int h) {
+  return simd::load_f16(reinterpret_cast<const std::uint16_t*>(p) + h * simd::kLanes);
 }
-inline simd::Vf halves(const std::uint8_t* p, int part) {
-  return simd::load_f16(reinterpret_cast<const std::uint16_t*>(p) + part * simd::kLanes);
+inline simd::Vf unsigned_bytes(const std::uint8_t* p, int h) {
+  return simd::to_float(simd::load_u8(p + h * simd::kLanes));
+}
+inline simd::Vf signed_bytes(const std::uint8_t* p, int h) {
+  return simd::to_float(simd::load_s8(reinterpret_cast<const std::int8_t*>(p) + h * simd::kLanes));
 }
 
-/// Nibbles: byte [g % 4][column][k % 4] holds group g in its low and group g + 4 in its high half.
-struct Nibbles {
-  static constexpr int kBytes = 256;
-  static simd::Vi weights(const std::uint8_t* p, int g, int h) {
-    const simd::Vi both = simd::iload(p + (g % 4) * 64 + h * 4 * simd::kLanes);
-    return simd::iand(g < 4 ? both : simd::shift_right16<4>(both), simd::bytes(0x0F));
+/// One f16 scale a block.
+struct HalfScale {
+  static constexpr int kSuperBlocks = 1, kSuperBytes = 0, kBytes = 32, kSubs = 1;
+  static constexpr bool kMin = false;
+  static simd::Vf scale(At at, int h, int) { return halves(at.block, h); }
+};
+/// One f16 scale, then one f16 minimum.
+struct HalfScaleMin {
+  static constexpr int kSuperBlocks = 1, kSuperBytes = 0, kBytes = 64, kSubs = 1;
+  static constexpr bool kMin = true;
+  static simd::Vf scale(At at, int h, int) { return halves(at.block, h); }
+  static simd::Vf minimum(At at, int h, int) { return halves(at.block + 32, h); }
+};
+/// Q4_K, Q5_K: f16 d and dmin of 8 blocks; a block's 6-bit scale and minimum, a byte each.
+struct ByteScaleMin {
+  static constexpr int kSuperBlocks = 8, kSuperBytes = 64, kBytes = 32, kSubs = 1;
+  static constexpr bool kMin = true;
+  static simd::Vf scale(At at, int h, int) {
+    return simd::mul(halves(at.super, h), unsigned_bytes(at.block, h));
   }
-  static int weight(const std::uint8_t* p, int k, int c) {
-    const int byte = p[k / 4 % 4 * 64 + c * 4 + k % 4];
-    return k < 16 ? byte & 15 : byte >> 4;
+  static simd::Vf minimum(At at, int h, int) {
+    return simd::mul(simd::sub(simd::zero(), halves(at.super + 32, h)), unsigned_bytes(at.block + 16, h));
+  }
+};
+/// Q2_K: f16 d and dmin of 8 blocks; for each 16 k one byte, scale in its low and minimum in its high half.
+struct NibbleScaleMin {
+  static constexpr int kSuperBlocks = 8, kSuperBytes = 64, kBytes = 32, kSubs = 2;
+  static constexpr bool kMin = true;
+  static simd::Vi both(At at, int h, int sub) {
+    return simd::load_u8(at.block + 16 * sub + h * simd::kLanes);
+  }
+  static simd::Vf scale(At at, int h, int sub) {
+    return simd::mul(halves(at.super, h), simd::to_float(simd::iand(both(at, h, sub), simd::iset1(15))));
+  }
+  static simd::Vf minimum(At at, int h, int sub) {
+    return simd::mul(simd::sub(simd::zero(), halves(at.super + 32, h)),
+                     simd::to_float(simd::shift_right16(both(at, h, sub), 4)));
+  }
+};
+/// Q3_K, Q6_K: f16 d of 8 blocks; a signed byte for each 16 k. IQ4_XS: for each 32.
+template <int Subs>
+struct SignedScale {
+  static constexpr int kSuperBlocks = 8, kSuperBytes = 32, kBytes = 16 * Subs, kSubs = Subs;
+  static constexpr bool kMin = false;
+  static simd::Vf scale(At at, int h, int sub) {
+    return simd::mul(halves(at.super, h), signed_bytes(at.block + 16 * sub, h));
+  }
+};
+/// MXFP4: a power of two, 2^(e - 128), for numbers that are stored doubled.
+struct PowerScale {
+  static constexpr int kSuperBlocks = 1, kSuperBytes = 0, kBytes = 16, kSubs = 1;
+  static constexpr bool kMin = false;
+  static simd::Vf scale(At at, int h, int) {
+    const simd::Vi exponent = simd::shift_left32(simd::load_u8(at.block + h * simd::kLanes), 23);
+    // 2^(e - 127); e = 0 is the subnormal 2^-127.
+    return simd::mul(simd::as_float(simd::imax(exponent, simd::iset1(0x00400000))), simd::set1(0.5F));
   }
 };
 
-/// Bytes: [g][column][k % 4].
-struct Bytes {
-  static constexpr int kBytes = 512;
-  static simd::Vi weights(const std::uint8_t* p, int g, int h) {
-    return simd::iload(p + g * 64 + h * 4 * simd::kLanes);
-  }
-  static int weight(const std::uint8_t* p, int k, int c) { return p[k / 4 * 64 + c * 4 + k % 4]; }
-};
-
-/// Formats of one f16 scale a block: scales, then minima where Min, then Quants.
-template <class Quants, bool Min, int Offset, int Depth>
-struct Block32 {
-  static constexpr bool kMin = Min;
+template <class Quants, class Scales, int Offset, int Depth>
+struct Format {
+  static constexpr bool kMin = Scales::kMin;
   static constexpr int kOffset = Offset;
   static constexpr int kDepth = Depth;
-  static constexpr int kSubs = 1;
-  static constexpr int kHead = Min ? 2 * kHalves : kHalves;
-  static constexpr int kBlockBytes = kHead + Quants::kBytes;
-  using At = const std::uint8_t*;
+  static constexpr int kSubs = Scales::kSubs;
+  static constexpr int kBlockBytes = Scales::kBytes + Quants::kBytes;
+  static constexpr int kSuperBytes = Scales::kSuperBytes + Scales::kSuperBlocks * kBlockBytes;
 
-  static std::size_t tile_bytes(std::int64_t k) { return static_cast<std::size_t>(k / kBlock) * kBlockBytes; }
-  static At at(const std::uint8_t* tile, std::int64_t b) { return tile + b * kBlockBytes; }
-  static simd::Vi weights(At at, int g, int h) { return Quants::weights(at + kHead, g, h); }
-  static simd::Vf scale(At at, int h, int) { return halves(at, h); }
-  static simd::Vf minimum(At at, int h, int) { return halves(at + kHalves, h); }
+  static std::size_t tile_bytes(std::int64_t k) {
+    return static_cast<std::size_t>(k / (kBlock * Scales::kSuperBlocks)) * kSuperBytes;
+  }
+  static At at(const std::uint8_t* tile, std::int64_t b) {
+    const std::uint8_t* super = tile + b / Scales::kSuperBlocks * kSuperBytes;
+    return {super, super + Scales::kSuperBytes + b % Scales::kSuperBlocks * kBlockBytes};
+  }
+  static simd::Vi weights(At at, int g, int h) { return Quants::weights(at.block + Scales::kBytes, g, h); }
+  static simd::Vf scale(At at, int h, int sub) { return Scales::scale(at, h, sub); }
+  static simd::Vf minimum(At at, int h, int sub) { return Scales::minimum(at, h, sub); }
+
   static void column(At at, int c, float* out) {
-    const float d = half(at + 2 * c);
-    const float m = Min ? half(at + kHalves + 2 * c) : 0.0F;
-    for (int k = 0; k < kBlock; ++k) {
-      const int q = Quants::weight(at + kHead, k, c);
-      const int value = Depth == 0 ? static_cast<std::int8_t>(q) : q - Offset;
-      out[k] = static_cast<float>(value) * d + m;
+    const int h = c / simd::kLanes;
+    const int lane = c % simd::kLanes;
+    float scales[kSubs];
+    float minima[kSubs] = {};
+    for (int sub = 0; sub < kSubs; ++sub) {
+      alignas(64) float lanes[simd::kLanes];
+      simd::store(lanes, scale(at, h, sub));
+      scales[sub] = lanes[lane];
+      if constexpr (kMin) {
+        simd::store(lanes, minimum(at, h, sub));
+        minima[sub] = lanes[lane];
+      }
+    }
+    for (int g = 0; g < kBlock / 4; ++g) {
+      alignas(64) std::uint8_t bytes[4 * simd::kLanes];
+      simd::istore(bytes, weights(at, g, h));
+      const int sub = g * kSubs / 8;
+      for (int i = 0; i < 4; ++i) {
+        const int stored = bytes[4 * lane + i];
+        const int value = Depth == 0 ? static_cast<std::int8_t>(stored) : stored - Offset;
+        out[4 * g + i] = static_cast<float>(value) * scales[sub] + minima[sub];
+      }
     }
   }
 };
 
-using Q4_0 = Block32<Nibbles, false, 8, 8>;
-using Q4_1 = Block32<Nibbles, true, 0, 8>;
-using Q8_0 = Block32<Bytes, false, 0, 0>;
+using Q4_0 = Format<Nibbles, HalfScale, 8, 8>;
+using Q4_1 = Format<Nibbles, HalfScaleMin, 0, 8>;
+using Q5_0 = Format<FiveBits, HalfScale, 16, 4>;
+using Q5_1 = Format<FiveBits, HalfScaleMin, 0, 4>;
+using Q8_0 = Format<Bytes, HalfScale, 0, 0>;
+using Q2_K = Format<TwoBits, NibbleScaleMin, 0, 8>;
+using Q3_K = Format<ThreeBits, SignedScale<2>, 4, 8>;
+using Q4_K = Format<Nibbles, ByteScaleMin, 0, 8>;
+using Q5_K = Format<FiveBits, ByteScaleMin, 0, 4>;
+using Q6_K = Format<SixBits, SignedScale<2>, 32, 2>;
+using IQ4_NL = Format<Iq4Codes, HalfScale, 0, 0>;
+using IQ4_XS = Format<Iq4Codes, SignedScale<1>, 0, 0>;
+using MXFP4 = Format<E2m1Codes, PowerScale, 12, 4>;
 
 }  // namespace packed
 }  // namespace

@@ -62,18 +62,9 @@ inline Vi ixor(Vi a, Vi b) { return _mm512_xor_si512(a, b); }
 inline Vi iadd(Vi a, Vi b) { return _mm512_add_epi32(a, b); }
 inline Vi isub(Vi a, Vi b) { return _mm512_sub_epi32(a, b); }
 inline Vi imax(Vi a, Vi b) { return _mm512_max_epi32(a, b); }
-template <int Bits>
-inline Vi shift_right16(Vi a) {
-  return _mm512_srli_epi16(a, Bits);
-}
-template <int Bits>
-inline Vi shift_left16(Vi a) {
-  return _mm512_slli_epi16(a, Bits);
-}
-template <int Bits>
-inline Vi shift_left32(Vi a) {
-  return _mm512_slli_epi32(a, Bits);
-}
+inline Vi shift_right16(Vi a, int bits) { return _mm512_srli_epi16(a, bits); }
+inline Vi shift_left16(Vi a, int bits) { return _mm512_slli_epi16(a, bits); }
+inline Vi shift_left32(Vi a, int bits) { return _mm512_slli_epi32(a, bits); }
 inline Vf to_float(Vi v) { return _mm512_cvtepi32_ps(v); }
 inline Vi to_int(Vf v) { return _mm512_cvtps_epi32(v); }
 inline Vi as_int(Vf v) { return _mm512_castps_si512(v); }
@@ -141,18 +132,9 @@ inline Vi ixor(Vi a, Vi b) { return _mm256_xor_si256(a, b); }
 inline Vi iadd(Vi a, Vi b) { return _mm256_add_epi32(a, b); }
 inline Vi isub(Vi a, Vi b) { return _mm256_sub_epi32(a, b); }
 inline Vi imax(Vi a, Vi b) { return _mm256_max_epi32(a, b); }
-template <int Bits>
-inline Vi shift_right16(Vi a) {
-  return _mm256_srli_epi16(a, Bits);
-}
-template <int Bits>
-inline Vi shift_left16(Vi a) {
-  return _mm256_slli_epi16(a, Bits);
-}
-template <int Bits>
-inline Vi shift_left32(Vi a) {
-  return _mm256_slli_epi32(a, Bits);
-}
+inline Vi shift_right16(Vi a, int bits) { return _mm256_srli_epi16(a, bits); }
+inline Vi shift_left16(Vi a, int bits) { return _mm256_slli_epi16(a, bits); }
+inline Vi shift_left32(Vi a, int bits) { return _mm256_slli_epi32(a, bits); }
 inline Vf to_float(Vi v) { return _mm256_cvtepi32_ps(v); }
 inline Vi to_int(Vf v) { return _mm256_cvtps_epi32(v); }
 inline Vi as_int(Vf v) { return _mm256_castps_si256(v); }
@@ -246,18 +228,9 @@ inline Vi ixor(Vi a, Vi b) { return _mm_xor_si128(a, b); }
 inline Vi iadd(Vi a, Vi b) { return _mm_add_epi32(a, b); }
 inline Vi isub(Vi a, Vi b) { return _mm_sub_epi32(a, b); }
 inline Vi imax(Vi a, Vi b) { return _mm_max_epi32(a, b); }
-template <int Bits>
-inline Vi shift_right16(Vi a) {
-  return _mm_srli_epi16(a, Bits);
-}
-template <int Bits>
-inline Vi shift_left16(Vi a) {
-  return _mm_slli_epi16(a, Bits);
-}
-template <int Bits>
-inline Vi shift_left32(Vi a) {
-  return _mm_slli_epi32(a, Bits);
-}
+inline Vi shift_right16(Vi a, int bits) { return _mm_srli_epi16(a, bits); }
+inline Vi shift_left16(Vi a, int bits) { return _mm_slli_epi16(a, bits); }
+inline Vi shift_left32(Vi a, int bits) { return _mm_slli_epi32(a, bits); }
 inline Vf to_float(Vi v) { return _mm_cvtepi32_ps(v); }
 inline Vi to_int(Vf v) { return _mm_cvtps_epi32(v); }
 inline Vi as_int(Vf v) { return _mm_castps_si128(v); }
@@ -289,8 +262,8 @@ inline Vi widen_pairs(Vi a) { return _mm_madd_epi16(a, _mm_set1_epi16(1)); }
 
 #endif
 
-/// Pins a value to a register here: the compiler may neither reorder a chain of sums through it nor spill what it
-/// would rather compute early.
+/// Pins a value to a register here: the compiler may neither reorder a chain of sums through it nor spill
+/// what it would rather compute early.
 inline void keep(Vi& v) {
 #if defined(__AVX512F__)
   __asm__("" : "+v"(v));
@@ -310,7 +283,9 @@ inline Vi broadcast4(const void* p) {
   std::memcpy(&bytes, p, 4);
   return iset1(bytes);
 }
-inline Vi bytes(std::uint8_t v) { return iset1(static_cast<std::int32_t>(v * 0x01010101U)); }
+inline Vi bytes(int v) {
+  return iset1(static_cast<std::int32_t>(static_cast<std::uint8_t>(v) * 0x01010101U));
+}
 inline Vf magnitude(Vf v) { return as_float(iand(as_int(v), iset1(0x7FFFFFFF))); }
 
 inline float square_root(float v) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(v))); }
@@ -350,7 +325,7 @@ inline Vf exp(Vf x) {
   p = fma(p, r, set1(1.0F));
   // 2^n in two steps, so that n = 128 does not overflow the exponent on the way.
   const Vi half = iadd(n, iset1(-1));
-  const Vf scaled = mul(mul(p, set1(2.0F)), as_float(shift_left32<23>(iadd(half, iset1(127)))));
+  const Vf scaled = mul(mul(p, set1(2.0F)), as_float(shift_left32(iadd(half, iset1(127)), 23)));
   const Vf low_zero = select_less(x, low, zero(), scaled);
   return select_less(set1(88.72284F), x, set1(bits_to_float(0x7F800000U)), low_zero);
 }

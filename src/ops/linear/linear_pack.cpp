@@ -16,23 +16,45 @@ struct Format {
   TileWriter write;
 };
 
-constexpr std::string_view kFloatModule = "linear_float";
-constexpr std::string_view kNibbleModule = "linear_q4x32";
-constexpr std::string_view kByteModule = "linear_q8x32";
+/// Bytes of a tile a block of `Elements` k.
+template <std::size_t Bytes, std::int64_t Elements>
+std::size_t block_bytes(std::int64_t k) {
+  return static_cast<std::size_t>(k / Elements) * Bytes;
+}
 
 constexpr Format kFormats[] = {
-    {DType::kF32, kFloatModule, "linear_f32", "linear_f32", "embedding_f32", float_tile_bytes<4>,
+    {DType::kF32, "linear_float", "linear_f32", "linear_f32", "embedding_f32", block_bytes<64, 1>,
      write_floats<4>},
-    {DType::kF16, kFloatModule, "linear_f16", "linear_f16", "embedding_f16", float_tile_bytes<2>,
+    {DType::kF16, "linear_float", "linear_f16", "linear_f16", "embedding_f16", block_bytes<32, 1>,
      write_floats<2>},
-    {DType::kBF16, kFloatModule, "linear_bf16", "linear_bf16", "embedding_bf16", float_tile_bytes<2>,
+    {DType::kBF16, "linear_float", "linear_bf16", "linear_bf16", "embedding_bf16", block_bytes<32, 1>,
      write_floats<2>},
-    {DType::kQ4_0, kNibbleModule, "linear_q4_0", "linear_q4_0_f32", "embedding_q4_0", block32_tile_bytes<288>,
+    {DType::kQ4_0, "linear_q4x32", "linear_q4_0", "linear_q4_0_f32", "embedding_q4_0", block_bytes<288, 32>,
      write_q4_0},
-    {DType::kQ4_1, kNibbleModule, "linear_q4_1", "linear_q4_1_f32", "embedding_q4_1", block32_tile_bytes<320>,
+    {DType::kQ4_1, "linear_q4x32", "linear_q4_1", "linear_q4_1_f32", "embedding_q4_1", block_bytes<320, 32>,
      write_q4_1},
-    {DType::kQ8_0, kByteModule, "linear_q8_0", "linear_q8_0_f32", "embedding_q8_0", block32_tile_bytes<544>,
+    {DType::kQ5_0, "linear_q5x32", "linear_q5_0", "linear_q5_0_f32", "embedding_q5_0", block_bytes<352, 32>,
+     write_q5_0},
+    {DType::kQ5_1, "linear_q5x32", "linear_q5_1", "linear_q5_1_f32", "embedding_q5_1", block_bytes<384, 32>,
+     write_q5_1},
+    {DType::kQ8_0, "linear_q8x32", "linear_q8_0", "linear_q8_0_f32", "embedding_q8_0", block_bytes<544, 32>,
      write_q8_0},
+    {DType::kQ2_K, "linear_k23", "linear_q2_k", "linear_q2_k_f32", "embedding_q2_k", block_bytes<1344, 256>,
+     write_q2_k},
+    {DType::kQ3_K, "linear_k23", "linear_q3_k", "linear_q3_k_f32", "embedding_q3_k", block_bytes<1824, 256>,
+     write_q3_k},
+    {DType::kQ4_K, "linear_k45", "linear_q4_k", "linear_q4_k_f32", "embedding_q4_k", block_bytes<2368, 256>,
+     write_q4_k},
+    {DType::kQ5_K, "linear_k45", "linear_q5_k", "linear_q5_k_f32", "embedding_q5_k", block_bytes<2880, 256>,
+     write_q5_k},
+    {DType::kQ6_K, "linear_k6", "linear_q6_k", "linear_q6_k_f32", "embedding_q6_k", block_bytes<3360, 256>,
+     write_q6_k},
+    {DType::kIQ4_NL, "linear_codes", "linear_iq4_nl", "linear_iq4_nl_f32", "embedding_iq4_nl",
+     block_bytes<288, 32>, write_iq4_nl},
+    {DType::kIQ4_XS, "linear_codes", "linear_iq4_xs", "linear_iq4_xs_f32", "embedding_iq4_xs",
+     block_bytes<2208, 256>, write_iq4_xs},
+    {DType::kMXFP4, "linear_codes", "linear_mxfp4", "linear_mxfp4_f32", "embedding_mxfp4",
+     block_bytes<272, 32>, write_mxfp4},
 };
 
 const Format* find(DType type) {

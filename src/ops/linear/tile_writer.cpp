@@ -1,18 +1,8 @@
+// Formats whose block is 32 values.
 #include "ops/linear/tile_writer.h"
 
 namespace met::ops {
 namespace {
-
-std::size_t at(int k, int c) { return static_cast<std::size_t>(k / 4 * 64 + c * 4 + k % 4); }
-
-/// 32 numbers of 4 bits: value k in the low (k < 16) or high half of the byte of k % 16.
-void put_nibbles(std::byte* quants, int c, const std::uint8_t (&q)[32]) {
-  for (int k = 0; k < 16; ++k) quants[at(k, c)] = std::byte(q[k] | q[k + 16] << 4);
-}
-void put_bytes(std::byte* quants, int c, const std::uint8_t (&q)[32]) {
-  for (int k = 0; k < 32; ++k) quants[at(k, c)] = std::byte{q[k]};
-}
-void put_half(std::byte* halves, int c, const std::byte* from) { std::memcpy(halves + 2 * c, from, 2); }
 
 /// ggml's order of a nibble block: byte i holds values i and i + 16.
 void unpack_nibbles(const std::byte* from, std::uint8_t (&q)[32]) {
@@ -23,6 +13,12 @@ void unpack_nibbles(const std::byte* from, std::uint8_t (&q)[32]) {
   }
 }
 
+/// Adds bit k of 32 as the fifth bit of value k.
+void add_fifth_bits(const std::byte* from, std::uint8_t (&q)[32]) {
+  for (int k = 0; k < 32; ++k)
+    q[k] |= static_cast<std::uint8_t>((std::to_integer<unsigned>(from[k / 8]) >> (k % 8) & 1U) << 4U);
+}
+
 }  // namespace
 
 void write_q4_0(const std::byte* row, std::int64_t k, int c, std::byte* tile) {
@@ -30,7 +26,7 @@ void write_q4_0(const std::byte* row, std::int64_t k, int c, std::byte* tile) {
     std::uint8_t q[32];
     put_half(tile, c, row);
     unpack_nibbles(row + 2, q);
-    put_nibbles(tile + 32, c, q);
+    BlockColumn(tile + 32, c).nibbles(q);
   }
 }
 
@@ -40,7 +36,32 @@ void write_q4_1(const std::byte* row, std::int64_t k, int c, std::byte* tile) {
     put_half(tile, c, row);
     put_half(tile + 32, c, row + 2);
     unpack_nibbles(row + 4, q);
-    put_nibbles(tile + 64, c, q);
+    BlockColumn(tile + 64, c).nibbles(q);
+  }
+}
+
+void write_q5_0(const std::byte* row, std::int64_t k, int c, std::byte* tile) {
+  for (std::int64_t b = 0; b < k / 32; ++b, row += 22, tile += 352) {
+    std::uint8_t q[32];
+    put_half(tile, c, row);
+    unpack_nibbles(row + 6, q);
+    add_fifth_bits(row + 2, q);
+    BlockColumn to(tile + 32, c);
+    to.nibbles(q);
+    to.plane(q, 4, 256);
+  }
+}
+
+void write_q5_1(const std::byte* row, std::int64_t k, int c, std::byte* tile) {
+  for (std::int64_t b = 0; b < k / 32; ++b, row += 24, tile += 384) {
+    std::uint8_t q[32];
+    put_half(tile, c, row);
+    put_half(tile + 32, c, row + 2);
+    unpack_nibbles(row + 8, q);
+    add_fifth_bits(row + 4, q);
+    BlockColumn to(tile + 64, c);
+    to.nibbles(q);
+    to.plane(q, 4, 256);
   }
 }
 
@@ -49,7 +70,20 @@ void write_q8_0(const std::byte* row, std::int64_t k, int c, std::byte* tile) {
     std::uint8_t q[32];
     put_half(tile, c, row);
     std::memcpy(q, row + 2, 32);
-    put_bytes(tile + 32, c, q);
+    BlockColumn(tile + 32, c).bytes(q);
+  }
+}
+
+void write_iq4_nl(const std::byte* row, std::int64_t k, int c, std::byte* tile) {
+  write_q4_0(row, k, c, tile);
+}
+
+void write_mxfp4(const std::byte* row, std::int64_t k, int c, std::byte* tile) {
+  for (std::int64_t b = 0; b < k / 32; ++b, row += 17, tile += 272) {
+    std::uint8_t q[32];
+    tile[c] = row[0];
+    unpack_nibbles(row + 1, q);
+    BlockColumn(tile + 16, c).nibbles(q);
   }
 }
 
