@@ -98,9 +98,9 @@ Result<> ModelRunner::allocate_cache() {
     const std::size_t block = cache_block_bytes(spec.kv_heads, spec.head_dim, options_.cache);
     layers::KvLayer layer;
     for (gpu::DevicePtr* part : {&layer.k, &layer.v}) {
-      MET_ASSIGN(
-          gpu::DeviceMemory memory,
-          gpu::DeviceMemory::allocate(device_, block * static_cast<std::size_t>(options_.blocks), "kv pool"));
+      MET_ASSIGN(gpu::DeviceMemory memory,
+                 gpu::DeviceMemory::allocate_sparse(
+                     device_, block * static_cast<std::size_t>(options_.blocks), "kv pool"));
       *part = memory.data();
       memory_.push_back(std::move(memory));
     }

@@ -67,6 +67,11 @@ class GpuBackend {
   // Memory. `site` names the owner in the allocation ledger ("kv pool", "weights"). 256-byte aligned (CPU:
   // 64).
   virtual Result<DevicePtr> allocate(std::size_t bytes, std::string_view site) = 0;
+  /// As allocate(), for memory of which much may never be touched (a KV pool): the CPU takes small pages for
+  /// it.
+  virtual Result<DevicePtr> allocate_sparse(std::size_t bytes, std::string_view site) {
+    return allocate(bytes, site);
+  }
   virtual void free(DevicePtr pointer) = 0;
   virtual Result<PinnedHost> allocate_pinned(std::size_t bytes) = 0;
   virtual void free_pinned(PinnedHost& memory) = 0;

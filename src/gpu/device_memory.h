@@ -12,11 +12,10 @@ class DeviceMemory {
  public:
   DeviceMemory() = default;
   static Result<DeviceMemory> allocate(GpuBackend& device, std::size_t bytes, std::string_view site) {
-    DeviceMemory memory;
-    MET_ASSIGN(memory.data_, device.allocate(bytes, site));
-    memory.device_ = &device;
-    memory.bytes_ = bytes;
-    return memory;
+    return own(device, device.allocate(bytes, site), bytes);
+  }
+  static Result<DeviceMemory> allocate_sparse(GpuBackend& device, std::size_t bytes, std::string_view site) {
+    return own(device, device.allocate_sparse(bytes, site), bytes);
   }
   DeviceMemory(DeviceMemory&& other) noexcept { swap(other); }
   DeviceMemory& operator=(DeviceMemory&& other) noexcept {
@@ -32,6 +31,13 @@ class DeviceMemory {
   explicit operator bool() const { return device_ != nullptr; }
 
  private:
+  static Result<DeviceMemory> own(GpuBackend& device, Result<DevicePtr> pointer, std::size_t bytes) {
+    DeviceMemory memory;
+    MET_ASSIGN(memory.data_, std::move(pointer));
+    memory.device_ = &device;
+    memory.bytes_ = bytes;
+    return memory;
+  }
   void swap(DeviceMemory& other) {
     std::swap(device_, other.device_);
     std::swap(data_, other.data_);

@@ -84,6 +84,10 @@ TEST(CpuBackend, LargeAllocationsAreAlignedToHugePages) {
   ASSERT_TRUE(p.has_value());
   EXPECT_EQ(p->value % (std::size_t{2} << 20), 0U);
   gpu.free(*p);
+  const auto sparse = gpu.allocate_sparse(std::size_t{64} << 20, "kv pool");
+  ASSERT_TRUE(sparse.has_value());
+  EXPECT_EQ(gpu.allocations()[0].live_bytes, std::size_t{64} << 20);
+  gpu.free(*sparse);
 }
 
 class TopologyTest : public testing::Test {

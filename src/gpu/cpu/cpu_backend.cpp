@@ -39,13 +39,17 @@ Result<> CpuBackend::check(DevicePtr pointer, std::size_t bytes) const {
 // ---- memory ----
 
 Result<DevicePtr> CpuBackend::allocate(std::size_t bytes, std::string_view site) {
-  return heap_.allocate(bytes, site);
+  return heap_.allocate(bytes, site, true);
+}
+
+Result<DevicePtr> CpuBackend::allocate_sparse(std::size_t bytes, std::string_view site) {
+  return heap_.allocate(bytes, site, false);
 }
 
 void CpuBackend::free(DevicePtr pointer) { heap_.free(pointer); }
 
 Result<PinnedHost> CpuBackend::allocate_pinned(std::size_t bytes) {
-  MET_ASSIGN(const DevicePtr pointer, heap_.allocate(bytes, "pinned"));
+  MET_ASSIGN(const DevicePtr pointer, heap_.allocate(bytes, "pinned", true));
   return PinnedHost{.host = host(pointer), .device = pointer, .bytes = bytes};
 }
 

@@ -34,6 +34,7 @@ class CpuBackend final : public DrainedBackend {
   ThreadPool& pool() { return pool_; }
 
   Result<DevicePtr> allocate(std::size_t bytes, std::string_view site) override;
+  Result<DevicePtr> allocate_sparse(std::size_t bytes, std::string_view site) override;
   void free(DevicePtr pointer) override;
   Result<PinnedHost> allocate_pinned(std::size_t bytes) override;
   void free_pinned(PinnedHost& memory) override;

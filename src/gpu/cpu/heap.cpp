@@ -30,9 +30,9 @@ Heap::~Heap() {
   for (const Ledger::Entry& entry : ledger_.live()) std::free(at(entry.address - guard_));
 }
 
-Result<DevicePtr> Heap::allocate(std::size_t bytes, std::string_view site) {
+Result<DevicePtr> Heap::allocate(std::size_t bytes, std::string_view site, bool dense) {
   const std::size_t body = std::max<std::size_t>(bytes, 1);
-  const std::size_t align = body >= kHugeFrom && guard_ == 0 ? kHugePage : kAlign;
+  const std::size_t align = dense && body >= kHugeFrom && guard_ == 0 ? kHugePage : kAlign;
   const std::size_t slack = 2 * guard_ + align;
   void* raw = nullptr;
   if (body <= read_memory().total && body + slack > body)

@@ -16,7 +16,8 @@ class Heap {
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
 
-  Result<DevicePtr> allocate(std::size_t bytes, std::string_view site);
+  /// `dense`: all of it will be used, so large allocations ask for huge pages.
+  Result<DevicePtr> allocate(std::size_t bytes, std::string_view site, bool dense);
   void free(DevicePtr pointer);
   Result<> check_redzones() const;
 
