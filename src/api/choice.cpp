@@ -1,0 +1,151 @@
+#include "api/choice.h"
+
+#include <algorithm>
+
+#include "core/utf8.h"
+
+namespace met::api {
+namespace {
+
+/// Bytes of one token as text: invalid sequences become U+FFFD.
+std::string as_text(std::string_view bytes) {
+  std::string out;
+  text::Utf8Assembler assembler;
+  assembler.push(bytes, out);
+  assembler.flush(out);
+  return out;
+}
+
+ScoredToken scored(const ModelText& model, TokenId id, float logprob) {
+  ScoredToken out{.id = id, .bytes = std::string(model.tokenizer.token_bytes(id)), .logprob = logprob};
+  out.text = model.tokenizer.is_special(id) ? model.tokenizer.piece(id) : as_text(out.bytes);
+  return out;
+}
+
+TokenEntry entry_of(const ModelText& model, TokenId id, std::string token_text,
+                    const scheduler::PositionLogprobs* logprobs) {
+  TokenEntry entry;
+  entry.token = scored(model, id, logprobs != nullptr ? logprobs->chosen : 0);
+  entry.token.text = std::move(token_text);
+  entry.scored = logprobs != nullptr;
+  if (logprobs == nullptr) return entry;
+  for (const scheduler::TokenLogprob& top : logprobs->top)
+    entry.top.push_back(scored(model, top.id, top.logprob));
+  return entry;
+}
+
+bool contains(const std::vector<TokenId>& ids, TokenId id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+Finish finish_of(scheduler::FinishReason reason) {
+  using scheduler::FinishReason;
+  switch (reason) {
+    case FinishReason::kEos:
+    case FinishReason::kStopToken:
+    case FinishReason::kStopText:
+      return {"stop", {}};
+    case FinishReason::kLength:
+    case FinishReason::kContext:
+    case FinishReason::kGuard:
+      return {"length", {}};
+    case FinishReason::kTimeout:
+      return {"timeout", {}};
+  }
+  return {"stop", {}};
+}
+
+}  // namespace
+
+Result<Choice> Choice::create(int number, const GenerationRequest& request, const ModelText& model) {
+  MET_ASSIGN(text::Machine machine,
+             text::Machine::create(model.tokenizer, {.stops = request.stop,
+                                                     .include_stop = request.include_stop_str_in_output,
+                                                     .skip_special = request.skip_special_tokens}));
+  return Choice(number, request, model, std::move(machine));
+}
+
+Choice::Choice(int number, const GenerationRequest& request, const ModelText& model, text::Machine machine)
+    : number_(number),
+      model_(&model),
+      stops_(request.stop),
+      eos_ids_(request.ignore_eos ? std::vector<TokenId>{} : model.eos_ids),
+      stop_ids_(request.stop_token_ids),
+      keep_stop_token_(request.include_stop_str_in_output),
+      want_entries_(request.logprobs >= 0),
+      machine_(std::move(machine)),
+      token_texts_(model.tokenizer, request.skip_special_tokens) {}
+
+bool Choice::ends(TokenId id) const { return contains(eos_ids_, id) || contains(stop_ids_, id); }
+
+void Choice::take(std::vector<text::Piece> pieces, AnswerPart& part) {
+  for (text::Piece& piece : pieces) {
+    part.text += piece.text;
+    const std::size_t count = std::min(piece.tokens_end - piece.tokens_begin, held_ids_.size());
+    const auto move_front = [&](auto& from, auto& to, std::size_t n) {
+      std::move(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(n), std::back_inserter(to));
+      from.erase(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(n));
+    };
+    if (want_entries_) move_front(held_entries_, part.entries, count);
+    move_front(held_ids_, part.ids, count);
+  }
+}
+
+void Choice::add(TokenId id, const scheduler::PositionLogprobs* logprobs, AnswerPart& part) {
+  ++completion_tokens_;
+  if (logprobs != nullptr) part.logprob_sum += logprobs->chosen;
+  if (ends(id)) {
+    end_token_ = id;
+    end_token_shown_ = keep_stop_token_ && !contains(eos_ids_, id);
+    if (!end_token_shown_) return;  // gives no text; its id goes out with the end
+  }
+  held_ids_.push_back(id);
+  if (want_entries_) held_entries_.push_back(entry_of(*model_, id, token_texts_.push(id), logprobs));
+  take(machine_.push({&id, 1}), part);
+}
+
+AnswerPart Choice::push(const scheduler::Event& event) {
+  AnswerPart part{.choice = number_};
+  for (std::size_t i = 0; i < event.ids.size() && !ended_; ++i) {
+    add(event.ids[i], i < event.logprobs.size() ? &event.logprobs[i] : nullptr, part);
+    if (!machine_.stopped()) continue;
+    ended_ = true;
+    part.finish = Finish{"stop", json::Value(stops_[*machine_.stop_index()])};
+    std::move(held_ids_.begin(), held_ids_.end(), std::back_inserter(part.ids));
+    std::move(held_entries_.begin(), held_entries_.end(), std::back_inserter(part.entries));
+    held_ids_.clear();
+    held_entries_.clear();
+  }
+  return part;
+}
+
+AnswerPart Choice::finish(scheduler::FinishReason reason) {
+  AnswerPart part{.choice = number_};
+  if (ended_) return part;
+  ended_ = true;
+  take(machine_.finish(), part);
+  std::move(held_ids_.begin(), held_ids_.end(), std::back_inserter(part.ids));
+  std::move(held_entries_.begin(), held_entries_.end(), std::back_inserter(part.entries));
+  if (std::string rest = token_texts_.flush(); !rest.empty() && !part.entries.empty())
+    part.entries.back().token.text += rest;
+  if (end_token_ && !end_token_shown_) part.ids.push_back(*end_token_);
+  part.finish = finish_of(reason);
+  if (reason == scheduler::FinishReason::kStopToken && end_token_)
+    part.finish->stop_reason = json::Value(*end_token_);
+  return part;
+}
+
+std::vector<TokenEntry> prompt_entries(const std::vector<TokenId>& ids,
+                                       const std::vector<scheduler::PositionLogprobs>& logprobs,
+                                       const ModelText& model) {
+  std::vector<TokenEntry> out;
+  text::StreamDecoder texts(model.tokenizer, /*skip_special=*/false);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const bool has = i > 0 && i - 1 < logprobs.size();
+    out.push_back(entry_of(model, ids[i], texts.push(ids[i]), has ? &logprobs[i - 1] : nullptr));
+  }
+  if (!out.empty()) out.back().token.text += texts.flush();
+  return out;
+}
+
+}  // namespace met::api

@@ -1,0 +1,62 @@
+// One choice of a running request: engine events in, parts of the answer out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "api/answer.h"
+#include "api/model_text.h"
+#include "scheduler/request.h"
+#include "text/machine/machine.h"
+
+namespace met::api {
+
+/// Detokenizes, finds stop strings, pairs ids with their log-probabilities. The model must outlive it. Used
+/// from one thread at a time.
+class Choice {
+ public:
+  /// `number` is the choice's index on the wire. Errors: those of text::Machine, field "stop".
+  static Result<Choice> create(int number, const GenerationRequest& request, const ModelText& model);
+
+  /// Takes a kTokens event. Ids after a stop string are ignored.
+  AnswerPart push(const scheduler::Event& event);
+  /// The end as the engine told it (kFinished).
+  AnswerPart finish(scheduler::FinishReason reason);
+
+  /// A stop string ended the text: the part that says so was given by `push`.
+  bool stopped() const { return machine_.stopped(); }
+  bool ended() const { return ended_; }
+  /// Ids that count: up to the stop string's last token.
+  std::int64_t completion_tokens() const { return completion_tokens_; }
+
+ private:
+  Choice(int number, const GenerationRequest& request, const ModelText& model, text::Machine machine);
+  bool ends(TokenId id) const;
+  void add(TokenId id, const scheduler::PositionLogprobs* logprobs, AnswerPart& part);
+  void take(std::vector<text::Piece> pieces, AnswerPart& part);
+
+  int number_;
+  const ModelText* model_;
+  std::vector<std::string> stops_;
+  std::vector<TokenId> eos_ids_;
+  std::vector<TokenId> stop_ids_;
+  bool keep_stop_token_;
+  bool want_entries_;
+  text::Machine machine_;
+  text::StreamDecoder token_texts_;
+  std::vector<TokenId> held_ids_;  // of tokens that no part has covered yet
+  std::vector<TokenEntry> held_entries_;
+  std::optional<TokenId> end_token_;
+  bool end_token_shown_ = false;
+  std::int64_t completion_tokens_ = 0;
+  bool ended_ = false;
+};
+
+/// Entries of a prompt's tokens from kPromptLogprobs: the first is not scored. Texts concatenate to the
+/// prompt's.
+std::vector<TokenEntry> prompt_entries(const std::vector<TokenId>& ids,
+                                       const std::vector<scheduler::PositionLogprobs>& logprobs,
+                                       const ModelText& model);
+
+}  // namespace met::api

@@ -1,0 +1,79 @@
+#include "api/encoder.h"
+
+#include "core/concat.h"
+
+namespace met::api {
+namespace {
+
+json::Value bytes_json(const std::string& bytes) {
+  json::Array out;
+  for (const char c : bytes) out.emplace_back(static_cast<int>(static_cast<unsigned char>(c)));
+  return out;
+}
+
+json::Object chat_token(const ScoredToken& token) {
+  json::Object out;
+  out.append("token", token.text);
+  out.append("logprob", static_cast<double>(token.logprob));
+  out.append("bytes", bytes_json(token.bytes));
+  return out;
+}
+
+}  // namespace
+
+void stream_error(const ApiError& error, std::string& out) {
+  out += "data: ";
+  json::write(error_body(error), out);
+  out += "\n\ndata: [DONE]\n\n";
+}
+
+json::Value usage_json(const Usage& usage) {
+  json::Object details;
+  details.append("cached_tokens", usage.cached_tokens);
+  json::Object out;
+  out.append("prompt_tokens", usage.prompt_tokens);
+  out.append("completion_tokens", usage.completion_tokens);
+  out.append("total_tokens", usage.prompt_tokens + usage.completion_tokens);
+  out.append("prompt_tokens_details", std::move(details));
+  return out;
+}
+
+json::Value prompt_logprobs_json(const std::vector<TokenEntry>& entries) {
+  json::Array out;
+  for (const TokenEntry& entry : entries) {
+    if (!entry.scored) {
+      out.emplace_back(nullptr);
+      continue;
+    }
+    json::Object position;
+    const auto add = [&](const ScoredToken& token, json::Value rank) {
+      json::Object info;
+      info.append("logprob", static_cast<double>(token.logprob));
+      info.append("rank", std::move(rank));
+      info.append("decoded_token", token.text);
+      position.set(std::to_string(token.id), std::move(info));
+    };
+    json::Value rank;  // null: outside the best ones
+    for (std::size_t i = 0; i < entry.top.size(); ++i)
+      if (entry.top[i].id == entry.token.id) rank = json::Value(i + 1);
+    add(entry.token, rank);
+    for (std::size_t i = 0; i < entry.top.size(); ++i)
+      if (entry.top[i].id != entry.token.id) add(entry.top[i], json::Value(i + 1));
+    out.emplace_back(std::move(position));
+  }
+  return out;
+}
+
+json::Value chat_logprobs_json(const std::vector<TokenEntry>& entries) {
+  json::Array out;
+  for (const TokenEntry& entry : entries) {
+    json::Object token = chat_token(entry.token);
+    json::Array top;
+    for (const ScoredToken& other : entry.top) top.emplace_back(chat_token(other));
+    token.append("top_logprobs", std::move(top));
+    out.emplace_back(std::move(token));
+  }
+  return out;
+}
+
+}  // namespace met::api

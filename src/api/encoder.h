@@ -1,0 +1,57 @@
+// Parts of an answer to wire bytes. A streamed and a collected answer are made of the same parts.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/answer.h"
+#include "api/error.h"
+#include "api/prepare.h"
+#include "api/request.h"
+
+namespace met::api {
+
+/// What every chunk of one answer repeats.
+struct AnswerHead {
+  std::string id;  ///< "chatcmpl-…", "cmpl-…"
+  std::int64_t created = 0;
+  std::string model;
+  std::string fingerprint;
+};
+
+/// Writes one answer. Calls in this order: `begin`, then for each prompt at most one `prompt` before its
+/// parts, `part`s, `end`. Each appends bytes to send to `out`: server-sent events for a stream; the whole
+/// body in `end` otherwise. An error in the middle of a stream is `fail` in place of `end`.
+class Encoder {
+ public:
+  virtual ~Encoder() = default;
+  virtual void begin(std::string& out) = 0;
+  virtual void prompt(std::size_t index, const std::vector<TokenEntry>& entries, std::string& out) = 0;
+  virtual void part(const AnswerPart& part, const Usage& so_far, std::string& out) = 0;
+  virtual void end(const Usage& usage, std::string& out) = 0;
+};
+
+/// `choices` is the number of candidates: prompts × max(n, best_of).
+std::unique_ptr<Encoder> chat_stream(AnswerHead head, const GenerationRequest& request,
+                                     const Prepared& prepared);
+std::unique_ptr<Encoder> chat_collect(AnswerHead head, const GenerationRequest& request,
+                                      const Prepared& prepared);
+std::unique_ptr<Encoder> completion_stream(AnswerHead head, const GenerationRequest& request,
+                                           const Prepared& prepared);
+std::unique_ptr<Encoder> completion_collect(AnswerHead head, const GenerationRequest& request,
+                                            const Prepared& prepared);
+
+/// An error inside a stream: one event with the error object, then the terminator.
+void stream_error(const ApiError& error, std::string& out);
+
+/// {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details": {"cached_tokens"}}
+json::Value usage_json(const Usage& usage);
+
+/// vLLM's prompt_logprobs: null for the first token, then {"id": {"logprob", "rank", "decoded_token"}}.
+json::Value prompt_logprobs_json(const std::vector<TokenEntry>& entries);
+/// OpenAI's chat form: [{"token", "logprob", "bytes", "top_logprobs"}].
+json::Value chat_logprobs_json(const std::vector<TokenEntry>& entries);
+
+}  // namespace met::api

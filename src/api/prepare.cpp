@@ -1,0 +1,144 @@
+#include "api/prepare.h"
+
+#include <algorithm>
+
+#include "core/concat.h"
+
+namespace met::api {
+namespace {
+
+using Ids = std::vector<TokenId>;
+
+/// Token sequences that spell `word` at the start of a text and after a blank, so that a ban or a break holds
+/// in both.
+std::vector<Ids> spellings(const std::string& word, const text::Tokenizer& tokenizer) {
+  std::vector<Ids> out;
+  const text::EncodeOptions plain{.added = text::AddedTokens::kNone};
+  for (const std::string& form : {word, " " + word}) {
+    Ids ids = tokenizer.encode(form, plain);
+    if (!ids.empty() && std::find(out.begin(), out.end(), ids) == out.end()) out.push_back(std::move(ids));
+  }
+  return out;
+}
+
+/// Single tokens whose bytes hold `breaker`, and its own spelling: llama.cpp's reading of
+/// dry_sequence_breakers.
+void add_breaker(const std::string& breaker, const text::Tokenizer& tokenizer, std::vector<Ids>& out) {
+  const text::EncodeOptions plain{.added = text::AddedTokens::kNone};
+  Ids whole = tokenizer.encode(breaker, plain);
+  if (!whole.empty()) out.push_back(std::move(whole));
+  for (std::size_t id = 0; id < tokenizer.vocabulary_size(); ++id) {
+    const auto token = static_cast<TokenId>(id);
+    if (tokenizer.token_bytes(token).find(breaker) != std::string_view::npos) out.push_back({token});
+  }
+}
+
+sampling::SamplingParams sampling_of(const GenerationRequest& request, const text::Tokenizer& tokenizer) {
+  sampling::SamplingParams params = request.sampling;
+  for (const std::string& word : request.bad_words)
+    for (Ids& ids : spellings(word, tokenizer)) params.bad_words.push_back(std::move(ids));
+  if (params.dry_multiplier > 0) {
+    std::vector<std::string> breakers = request.dry_sequence_breakers;
+    if (breakers.empty()) breakers = {"\n", ":", "\"", "*"};
+    for (const std::string& breaker : breakers) add_breaker(breaker, tokenizer, params.dry_breakers);
+  }
+  return params;
+}
+
+Result<Prompt> chat_prompt(const GenerationRequest& request, const ModelText& model) {
+  RenderOptions options;
+  options.continue_final_message = request.continue_final_message;
+  options.add_generation_prompt = request.add_generation_prompt.value_or(!request.continue_final_message);
+  options.variables = request.chat_template_kwargs;
+  if (!request.reasoning_effort.empty() && !options.variables.contains("reasoning_effort"))
+    options.variables.set("reasoning_effort", request.reasoning_effort);
+  Prompt out;
+  MET_ASSIGN(out.ids, chat_ids(request.messages, options, model));
+  return out;
+}
+
+Prompt completion_prompt(const PromptInput& input, bool echo, const ModelText& model) {
+  Prompt out;
+  if (const auto* given = std::get_if<std::string>(&input)) {
+    out.ids = model.tokenizer.encode(*given, {.add_special = true});
+    if (echo) out.text = *given;
+  } else {
+    out.ids = std::get<Ids>(input);
+    if (echo) out.text = model.tokenizer.decode(out.ids);
+  }
+  return out;
+}
+
+std::expected<void, ApiError> check_length(const Prompt& prompt, std::string_view field,
+                                           std::int64_t max_seq_len) {
+  const auto length = static_cast<std::int64_t>(prompt.ids.size());
+  if (length == 0)
+    return std::unexpected(
+        ApiError({ErrorCode::kInvalidArgument, "the prompt has no tokens", std::string(field)}));
+  if (length < max_seq_len) return {};
+  ApiError error({ErrorCode::kInvalidArgument,
+                  concat("this model's maximum context length is ", max_seq_len,
+                         " tokens, but the prompt has ", length, " tokens; shorten it"),
+                  std::string(field)});
+  error.code = "context_length_exceeded";
+  return std::unexpected(error);
+}
+
+scheduler::Request common_request(const GenerationRequest& r, const ModelText& model) {
+  scheduler::Request out;
+  out.sampling = sampling_of(r, model.tokenizer);
+  if (!r.ignore_eos) out.eos_ids = model.eos_ids;
+  out.stop_ids = r.stop_token_ids;
+  out.n = r.best_of.value_or(r.n);
+  if (out.n > r.n) out.sampling.logprobs = std::max(out.sampling.logprobs, 0);  // candidates are ranked by it
+  out.priority = r.priority;
+  out.cache_salt = r.cache_salt;
+  if (r.timeout_s) out.timeout_us = static_cast<std::int64_t>(*r.timeout_s * 1e6);
+  const bool scores_prompt = r.echo && r.logprobs >= 0;
+  if (r.prompt_logprobs || scores_prompt) {
+    out.prompt_logprobs = true;
+    out.prompt_logprobs_top = std::max(r.prompt_logprobs.value_or(0), scores_prompt ? r.logprobs : 0);
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<Ids> chat_ids(const json::Array& messages, const RenderOptions& options, const ModelText& model) {
+  if (model.chat == nullptr)
+    return unsupported("messages",
+                       "this model has no chat template: use /v1/completions or start with --chat-template");
+  Result<RenderedPrompt> rendered = model.chat->render(messages, options);
+  if (!rendered) {
+    Error error = std::move(rendered).error();
+    if (error.field.empty()) error.field = "messages";
+    return std::unexpected(std::move(error));
+  }
+  return model.tokenizer.encode(rendered->text, {.add_special = false, .untrusted = rendered->untrusted});
+}
+
+std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, const ModelText& model,
+                                          std::int64_t max_seq_len) {
+  Prepared out;
+  const bool chat = request.prompts.empty();
+  if (chat) {
+    MET_ASSIGN(Prompt prompt, chat_prompt(request, model));
+    out.prompts.push_back(std::move(prompt));
+  }
+  for (const PromptInput& input : request.prompts)
+    out.prompts.push_back(completion_prompt(input, request.echo, model));
+  for (Prompt& prompt : out.prompts) {
+    if (request.truncate_prompt_tokens && std::ssize(prompt.ids) > *request.truncate_prompt_tokens) {
+      prompt.ids.erase(prompt.ids.begin(), prompt.ids.end() - *request.truncate_prompt_tokens);
+      if (request.echo) prompt.text = model.tokenizer.decode(prompt.ids);
+    }
+    const auto fits = check_length(prompt, chat ? "messages" : "prompt", max_seq_len);
+    if (!fits) return std::unexpected(fits.error());
+  }
+  out.common = common_request(request, model);
+  out.common.max_tokens =
+      request.max_tokens.value_or(max_seq_len);  // the engine clamps each to its context (R13)
+  return out;
+}
+
+}  // namespace met::api

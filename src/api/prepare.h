@@ -1,0 +1,36 @@
+// From a checked request to token ids: the last step before the engine.
+#pragma once
+
+#include <expected>
+#include <string>
+#include <vector>
+
+#include "api/error.h"
+#include "api/model_text.h"
+#include "api/request.h"
+#include "scheduler/request.h"
+
+namespace met::api {
+
+/// One prompt, as text and as ids. `text` is set for completions that echo.
+struct Prompt {
+  std::vector<TokenId> ids;
+  std::string text;
+};
+
+/// What a handler submits: one scheduler request for each prompt, all alike but for their ids.
+struct Prepared {
+  std::vector<Prompt> prompts;
+  scheduler::Request common;  ///< without a prompt; max_tokens is the request's, or what the context leaves
+};
+
+/// Renders, tokenizes and checks lengths. Work of a text thread: time is linear in the prompt. Errors: the
+/// template's own sentence (400), `context_length_exceeded` with both numbers.
+std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, const ModelText& model,
+                                          std::int64_t max_seq_len);
+
+/// The ids of one prompt of a chat.
+Result<std::vector<TokenId>> chat_ids(const json::Array& messages, const RenderOptions& options,
+                                      const ModelText& model);
+
+}  // namespace met::api

@@ -1,0 +1,95 @@
+// One generation as asked for, whatever the route: what every front end lowers into.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "config/model_config.h"
+#include "core/error.h"
+#include "core/json.h"
+#include "sampling/params.h"
+
+namespace met::api {
+
+using TokenId = std::int32_t;
+
+/// A prompt of the completions route: text, or ids as they are.
+using PromptInput = std::variant<std::string, std::vector<TokenId>>;
+
+struct GenerationRequest {
+  std::string model;
+
+  // what to continue: messages (chat) or prompts (completions)
+  json::Array messages;  ///< checked and normalized: content is text, absent content is ""
+  std::vector<PromptInput> prompts;
+  std::optional<bool> add_generation_prompt;
+  bool continue_final_message = false;
+  json::Object chat_template_kwargs;
+  std::string reasoning_effort;
+  std::optional<std::int64_t> truncate_prompt_tokens;  ///< keep only the last ones
+
+  // how
+  sampling::SamplingParams
+      sampling;  ///< starts as the model's defaults; ids of breakers and words come later
+  std::vector<std::string> dry_sequence_breakers;
+  std::vector<std::string> bad_words;
+  int n = 1;
+  std::optional<int> best_of;
+
+  // when to stop
+  std::optional<std::int64_t> max_tokens;
+  bool ignore_eos = false;
+  std::vector<std::string> stop;
+  std::vector<TokenId> stop_token_ids;
+  bool include_stop_str_in_output = false;
+  std::optional<double> timeout_s;
+
+  // what to tell
+  bool stream = false;
+  bool include_usage = false;
+  bool continuous_usage_stats = false;
+  bool echo = false;
+  bool skip_special_tokens = true;
+  bool return_token_ids = false;
+  int logprobs = -1;  ///< -1: none; k: the chosen token's and the k best
+  std::optional<int> prompt_logprobs;
+
+  // for whom
+  int priority = 0;
+  std::string cache_salt;
+
+  std::vector<std::string> ignored;  ///< names of fields that nobody knows
+};
+
+/// What the parsers need to know about the server.
+struct ParseContext {
+  std::vector<std::string> models;  ///< served names, the default first
+  config::GenerationDefaults defaults;
+  std::int64_t vocabulary = 0;  ///< ids are below this
+  int n_max = 128;
+  int prompts_max = 1024;
+};
+
+/// POST /v1/chat/completions and /v1/completions. Errors: kInvalidArgument or kUnsupported naming the field;
+/// kNotFound with field "model".
+Result<GenerationRequest> parse_chat(const json::Value& body, const ParseContext& context);
+Result<GenerationRequest> parse_completion(const json::Value& body, const ParseContext& context);
+
+/// `messages` as the template will see them: roles and types checked, text parts joined by line breaks,
+/// `developer` as `system`, arguments of tool calls as objects. Errors name "messages" and the place in it.
+Result<json::Array> read_messages(const json::Value& messages);
+
+/// The `model` field: absent or null is the first served name. Errors: kInvalidArgument, kNotFound (lists the
+/// names).
+Result<std::string> read_model(const json::Value& body, const ParseContext& context);
+
+/// The `prompt` field of completions and of /tokenize's ids.
+Result<std::vector<PromptInput>> read_prompts(const json::Value& prompt, const ParseContext& context);
+Result<std::vector<TokenId>> read_ids(std::string_view field, const json::Value& value,
+                                      std::int64_t vocabulary);
+
+}  // namespace met::api

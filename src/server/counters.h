@@ -1,0 +1,16 @@
+// The server's own numbers, beside those of the engine's snapshot.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace met::server {
+
+struct Counters {
+  std::atomic<std::uint64_t> bytes_out = 0;
+  std::atomic<std::uint64_t> requests = 0;     ///< that reached a route
+  std::atomic<std::uint64_t> refused = 0;      ///< answered 4xx or 5xx before the engine saw them
+  std::atomic<std::uint64_t> disconnects = 0;  ///< clients that left a running request
+};
+
+}  // namespace met::server

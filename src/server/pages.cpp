@@ -1,0 +1,210 @@
+// Routes that generate nothing: models, tokens, probes, numbers.
+#include <chrono>
+
+#include "api/prepare.h"
+#include "config/version.h"
+#include "core/concat.h"
+#include "server/metrics_page.h"
+#include "server/routes.h"
+
+namespace met::server {
+namespace {
+
+using api::ApiError;
+using JsonResult = std::expected<json::Value, ApiError>;
+
+json::Value model_json(const std::string& name, const Services& met) {
+  json::Object out;
+  out.append("id", name);
+  out.append("object", "model");
+  out.append("created", met.text->created);
+  out.append("owned_by", "met");
+  out.append("max_model_len", met.engine.max_seq_len());
+  return out;
+}
+
+Response json_response(const json::Value& value, int status = 200) {
+  return {.status = status, .body = json::write(value)};
+}
+
+/// Runs `work(body)` on a text thread and answers with its JSON.
+template <class Work>
+awaitable<void> answer_with(Exchange& http, Services& met, Work work) {
+  auto body = co_await http.read_body();
+  if (!body) {
+    co_await http.fail(body.error());
+    co_return;
+  }
+  auto job = [&met, work, text = std::move(*body)]() -> JsonResult {
+    MET_ASSIGN(const json::Value parsed, json::parse(text));
+    if (!parsed.is_object())
+      return std::unexpected(ApiError({ErrorCode::kInvalidArgument, "the body must be a JSON object", {}}));
+    return work(parsed, met);
+  };
+  auto result = co_await met.text_pool.run(std::move(job));
+  if (!result) {
+    const ApiError busy = text_pool_full();
+    co_await http.fail(busy);
+  } else if (!result->has_value()) {
+    co_await http.fail(result->error());
+  } else {
+    Response response = json_response(**result);
+    co_await http.respond(std::move(response));
+  }
+}
+
+Result<bool> flag(const json::Value& body, std::string_view name, bool otherwise) {
+  const json::Value* v = body.find(name);
+  if (v == nullptr || v->is_null()) return otherwise;
+  if (!v->is_bool()) return invalid(std::string(name), concat(name, " must be true or false"));
+  return v->as_bool();
+}
+
+Result<std::vector<api::TokenId>> ids_of_messages(const json::Value& body, const json::Value& messages,
+                                                  const Services& met) {
+  MET_ASSIGN(const json::Array read, api::read_messages(messages));
+  api::RenderOptions options;
+  MET_ASSIGN(options.continue_final_message, flag(body, "continue_final_message", false));
+  MET_ASSIGN(options.add_generation_prompt,
+             flag(body, "add_generation_prompt", !options.continue_final_message));
+  if (const json::Value* v = body.find("chat_template_kwargs"); v != nullptr && v->is_object())
+    options.variables = v->as_object();
+  return api::chat_ids(read, options, *met.text);
+}
+
+Result<std::vector<api::TokenId>> ids_of_body(const json::Value& body, const Services& met) {
+  if (const json::Value* messages = body.find("messages")) return ids_of_messages(body, *messages, met);
+  const json::Value* prompt = body.find("prompt");
+  const bool llama_form = prompt == nullptr;  // {"content", "add_special"}: no BOS unless asked for
+  if (llama_form) prompt = body.find("content");
+  if (prompt == nullptr) return invalid("prompt", "prompt or messages is missing");
+  if (!prompt->is_string())
+    return invalid("prompt", concat("prompt must be a string, got ", prompt->type_name()));
+  MET_ASSIGN(const bool special, flag(body, llama_form ? "add_special" : "add_special_tokens", !llama_form));
+  return met.text->tokenizer.encode(prompt->as_string(), {.add_special = special});
+}
+
+JsonResult tokenize(const json::Value& body, const Services& met) {
+  MET_TRY(api::read_model(body, met.parse));
+  MET_ASSIGN(const std::vector<api::TokenId> ids, ids_of_body(body, met));
+  MET_ASSIGN(const bool texts, flag(body, "return_token_strs", false));
+  json::Array tokens;
+  json::Array strings;
+  for (const api::TokenId id : ids) {
+    tokens.emplace_back(id);
+    if (texts) strings.emplace_back(met.text->tokenizer.piece(id));
+  }
+  json::Object out;
+  out.append("count", ids.size());
+  out.append("max_model_len", met.engine.max_seq_len());
+  out.append("tokens", std::move(tokens));
+  out.append("token_strs", texts ? json::Value(std::move(strings)) : json::Value());
+  return out;
+}
+
+JsonResult detokenize(const json::Value& body, const Services& met) {
+  MET_TRY(api::read_model(body, met.parse));
+  const json::Value* tokens = body.find("tokens");
+  if (tokens == nullptr)
+    return std::unexpected(ApiError({ErrorCode::kInvalidArgument, "tokens is missing", "tokens"}));
+  MET_ASSIGN(const std::vector<api::TokenId> ids, api::read_ids("tokens", *tokens, met.parse.vocabulary));
+  const std::string text = met.text->tokenizer.decode(ids);
+  json::Object out;
+  out.append("prompt", text);
+  out.append("content", text);
+  return out;
+}
+
+/// Not ready: draining, faulted, or no step settled for longer than a step may take while work exists.
+std::string_view health_of(const scheduler::Snapshot& snapshot, const Services& met, std::int64_t idle_us) {
+  if (snapshot.faulted) return "faulted";
+  if (met.life.draining || snapshot.draining) return "draining";
+  const bool works = snapshot.running > 0;
+  if (works && snapshot.last_progress_us > 0 &&
+      static_cast<double>(idle_us) > met.settings.step_timeout_s * 1e6)
+    return "stalled";
+  return "ok";
+}
+
+}  // namespace
+
+awaitable<void> get_models(Exchange& http, Services& met) {
+  json::Array data;
+  for (const std::string& name : met.text->names) data.push_back(model_json(name, met));
+  json::Object out;
+  out.append("object", "list");
+  out.append("data", std::move(data));
+  Response response = json_response(out);
+  co_await http.respond(std::move(response));
+}
+
+awaitable<void> get_model(Exchange& http, Services& met) {
+  constexpr std::string_view kPrefix = "/v1/models/";
+  const auto wanted = decode_segment(std::string_view(http.head().path).substr(kPrefix.size()));
+  for (const std::string& name : met.text->names) {
+    if (name != wanted) continue;
+    Response response = json_response(model_json(name, met));
+    co_await http.respond(std::move(response));
+    co_return;
+  }
+  json::Object body;
+  body.append("model", wanted ? json::Value(*wanted) : json::Value(http.head().path));
+  const Result<std::string> missing = api::read_model(body, met.parse);
+  const ApiError error(missing.error());
+  co_await http.fail(error);
+}
+
+awaitable<void> get_health(Exchange& http, Services& met) {
+  const auto snapshot = met.engine.snapshot();
+  const auto now =
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now().time_since_epoch()).count();
+  const std::int64_t idle_us = now - snapshot->last_progress_us;
+  const std::string_view status = health_of(*snapshot, met, idle_us);
+  json::Object out;
+  out.append("status", status);
+  out.append("running", snapshot->running);
+  out.append("waiting", snapshot->waiting);
+  out.append("last_token_age", snapshot->last_progress_us > 0
+                                   ? json::Value(static_cast<double>(idle_us) / 1e6)
+                                   : json::Value());
+  Response response = json_response(out, status == "ok" ? 200 : 503);
+  if (status != "ok") response.headers.emplace_back("Retry-After", "1");
+  co_await http.respond(std::move(response));
+}
+
+awaitable<void> get_alive(Exchange& http, Services&) {
+  json::Object out;
+  out.append("status", "alive");
+  Response response = json_response(out);
+  co_await http.respond(std::move(response));
+}
+
+awaitable<void> get_version(Exchange& http, Services&) {
+  json::Object out;
+  out.append("version", config::kVersion);
+  Response response = json_response(out);
+  co_await http.respond(std::move(response));
+}
+
+awaitable<void> get_serve_config(Exchange& http, Services& met) {
+  json::Object out;
+  out.append("version", config::kVersion);
+  out.append("model", met.text->names.front());
+  out.append("max_model_len", met.engine.max_seq_len());
+  out.append("settings", config::describe_settings(met.settings));
+  Response response = json_response(out);
+  co_await http.respond(std::move(response));
+}
+
+awaitable<void> get_metrics(Exchange& http, Services& met) {
+  const auto snapshot = met.engine.snapshot();
+  Response response{.body = metrics_page(*snapshot, met), .type = "text/plain; version=0.0.4; charset=utf-8"};
+  co_await http.respond(std::move(response));
+}
+
+awaitable<void> post_tokenize(Exchange& http, Services& met) { co_await answer_with(http, met, tokenize); }
+awaitable<void> post_detokenize(Exchange& http, Services& met) {
+  co_await answer_with(http, met, detokenize);
+}
+
+}  // namespace met::server

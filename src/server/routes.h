@@ -1,0 +1,44 @@
+// The table of routes, and the way of a request through it.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "server/exchange.h"
+#include "server/services.h"
+
+namespace met::server {
+
+using Handler = awaitable<void> (*)(Exchange&, Services&);
+
+struct Route {
+  std::string_view method;
+  std::string_view path;  ///< a last segment "*" takes anything, slashes too
+  Handler handler;
+  bool open = false;         ///< answered without a key, and while draining
+  bool unsupported = false;  ///< a public API's route that is not served: 501
+};
+std::span<const Route> routes();
+
+/// Route, method, key, draining, handler: in this order, before any byte of a body is read.
+awaitable<void> dispatch(Exchange& http, Services& met);
+
+/// 503: the text threads have more to do than fits their queue.
+api::ApiError text_pool_full();
+
+// Handlers, by file.
+// generate.cpp
+awaitable<void> post_chat_completions(Exchange& http, Services& met);
+awaitable<void> post_completions(Exchange& http, Services& met);
+// pages.cpp
+awaitable<void> get_models(Exchange& http, Services& met);
+awaitable<void> get_model(Exchange& http, Services& met);
+awaitable<void> get_health(Exchange& http, Services& met);
+awaitable<void> get_alive(Exchange& http, Services& met);
+awaitable<void> get_version(Exchange& http, Services& met);
+awaitable<void> get_serve_config(Exchange& http, Services& met);
+awaitable<void> get_metrics(Exchange& http, Services& met);
+awaitable<void> post_tokenize(Exchange& http, Services& met);
+awaitable<void> post_detokenize(Exchange& http, Services& met);
+
+}  // namespace met::server

@@ -1,0 +1,38 @@
+// What handlers may use. One for the whole server; outlives every connection.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "api/model_text.h"
+#include "api/request.h"
+#include "config/settings.h"
+#include "scheduler/request.h"
+#include "server/auth.h"
+#include "server/counters.h"
+#include "server/text_pool.h"
+
+namespace met::server {
+
+/// Where the process is in its life; written by the server, read by handlers.
+struct Lifecycle {
+  std::atomic<bool> draining = false;
+  std::atomic<int> exchanges = 0;    ///< requests that are being answered
+  std::atomic<int> connections = 0;  ///< open sockets
+};
+
+struct Services {
+  scheduler::Client& engine;
+  std::shared_ptr<const api::ModelText> text;
+  config::Settings settings;
+  api::ParseContext parse;
+  Auth auth;
+  Counters counters;
+  TextPool text_pool;
+  Lifecycle life;
+};
+
+}  // namespace met::server

@@ -1,0 +1,57 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "api/request.h"
+
+namespace met::api {
+namespace {
+
+TEST(Messages, MalformedOnesAreRefusedWithTheirPlace) {
+  for (const char* bad :
+       {"null",
+        "\"hello\"",
+        "[]",
+        "[123]",
+        "[{}]",
+        R"([{"role":123,"content":"x"}])",
+        R"([{"role":"wizard","content":"x"}])",
+        R"([{"content":"x"}])",
+        R"([{"role":"user","content":123}])",
+        R"([{"role":"user","content":{"text":"x"}}])",
+        R"([{"role":"user","content":["x"]}])",
+        R"([{"role":"user","content":[{"type":"smell"}]}])",
+        R"([{"role":"user","content":[{"type":"text"}]}])",
+        R"([{"role":"user","content":[{"type":"text","text":5}]}])",
+        R"([{"role":"user","content":[{"type":"image_url"}]}])",
+        R"([{"role":"user","content":null}])",
+        R"([{"role":"user"}])",
+        R"([{"role":"user","content":[]}])",
+        R"([{"role":"tool","content":"x","tool_call_id":null}])",
+        R"([{"role":"assistant","tool_calls":{}}])",
+        R"([{"role":"assistant","tool_calls":[{"function":{}}]}])",
+        R"([{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{broken"}}]}])",
+        R"([{"role":"user","content":"x","name":5}])"}) {
+    const auto r = read_messages(*json::parse(bad));
+    ASSERT_FALSE(r) << bad;
+    EXPECT_EQ(r.error().field, "messages");
+    EXPECT_THAT(r.error().message, testing::StartsWith("messages"));
+  }
+}
+
+TEST(Messages, AreNormalizedForTemplates) {
+  const auto r = read_messages(*json::parse(
+      R"([{"role":"developer","content":"Be brief."},
+          {"role":"user","name":"anna","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
+          {"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}]},
+          {"role":"tool","tool_call_id":"1","content":"2"},
+          {"role":"assistant","tool_calls":[]}])"));
+  ASSERT_TRUE(r) << r.error().message;
+  EXPECT_EQ(
+      json::write(json::Value(*r)),
+      R"([{"role":"system","content":"Be brief."},{"role":"user","name":"anna","content":"a\nb"},)"
+      R"({"role":"assistant","content":"","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":{"x":1}}}]},)"
+      R"({"role":"tool","tool_call_id":"1","content":"2"},{"role":"assistant","content":""}])");
+}
+
+}  // namespace
+}  // namespace met::api

@@ -1,0 +1,219 @@
+// Framing, limits and routing through raw sockets.
+#include <gmock/gmock.h>
+
+#include "tests/server/served.h"
+
+namespace met::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::string_view kChat = "/v1/chat/completions";
+
+TEST(Http, AmbiguousLengthsAreRefusedAndTheConnectionCloses) {
+  Served met;
+  for (const std::vector<std::string>& headers :
+       std::vector<std::vector<std::string>>{{"Transfer-Encoding: chunked", "Content-Length: 4"},
+                                             {"Content-Length: 4", "Transfer-Encoding: chunked"},
+                                             {"Content-Length: 2", "Content-Length: 30"},
+                                             {"Content-Length: 5", "Content-Length: 5"},
+                                             {"Transfer-Encoding: chunked", "Transfer-Encoding: identity"},
+                                             {"Transfer-Encoding: gzip"},
+                                             {"Transfer-Encoding: chunked, gzip"},
+                                             {"Transfer-Encoding: xchunked", "Content-Length: 4"},
+                                             {"Transfer-Encoding : chunked", "Content-Length: 4"},
+                                             {"Content-Length: abc"},
+                                             {"Content-Length: -1"},
+                                             {"Content-Length: +5"},
+                                             {"Content-Length: 0x5"},
+                                             {"Content-Length: 99999999999999999999999999"},
+                                             {"Content-Length: 5, 6"},
+                                             {"Content-Length:"}}) {
+    std::string request = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n";
+    for (const std::string& header : headers) request += header + "\r\n";
+    Client client(met.port());
+    client.send(request + "\r\n0\r\n\r\n" + get("/health"));
+    const auto answer = client.answer();
+    ASSERT_TRUE(answer) << headers[0];
+    EXPECT_THAT(answer->status, ::testing::AnyOf(400, 413)) << headers[0];
+    EXPECT_EQ(answer->header("connection"), "close") << headers[0];
+    EXPECT_FALSE(client.answer()) << "a smuggled request was served: " << headers[0];
+  }
+}
+
+TEST(Http, MalformedHeadsAreRefused) {
+  Served met;
+  for (const std::string& head : std::vector<std::string>{
+           "GET /health HTTP/1.1\r\n\r\n", "GET /health HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+           "GET /health HTTP/9.9\r\nHost: a\r\n\r\n", "GET /health\r\n\r\n",
+           "\x16\x03\x01\x02 bytes of another protocol\r\n\r\n",
+           "GET /health HTTP/1.1\r\nHost: a\r\nX Y: 1\r\n\r\n",
+           std::string("GET /health HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n", 45),
+           "GET /health HTTP/1.1\r\nHost: a\r\nX: a\rb\r\n\r\n", "GET nowhere HTTP/1.1\r\nHost: a\r\n\r\n"}) {
+    Client client(met.port(), 1);
+    client.send(head);
+    const auto answer = client.answer();
+    if (answer) {
+      EXPECT_THAT(answer->status, ::testing::AnyOf(400, 505)) << head;
+      EXPECT_EQ(at(parsed(answer->body), "error", "type").type_name(), "string");
+    }
+  }
+  EXPECT_EQ(met.ask(get("/health")).status, 200);
+}
+
+TEST(Http, LimitsOnHeadAndBody) {
+  Served met({}, {"--max-body-bytes", "4096"});
+  EXPECT_EQ(met.ask(get("/health", {"X-Long: " + std::string(100'000, 'a')})).status, 431);
+  EXPECT_EQ(met.ask("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000\r\n\r\n{")
+                .status,
+            413);
+  EXPECT_EQ(met.ask(post(kChat, chat_body("", std::string(5000, 'a')))).status, 413);
+  std::string chunked = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (int i = 0; i < 10; ++i) chunked += "400\r\n" + std::string(1024, 'a') + "\r\n";
+  EXPECT_EQ(met.ask(chunked + "0\r\n\r\n").status, 413);
+  EXPECT_EQ(met.ask(get("/health")).status, 200);
+}
+
+TEST(Http, ChunkedBodiesAreReadAndBrokenOnesRefused) {
+  Served met;
+  const std::string body = chat_body();
+  std::string request = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\n\r\n";
+  for (std::size_t i = 0; i < body.size(); i += 7) {
+    const std::string part = body.substr(i, 7);
+    request += std::to_string(part.size()) + "\r\n" + part + "\r\n";
+  }
+  EXPECT_EQ(met.ask(request + "0\r\n\r\n").status, 200);
+  for (const char* broken :
+       {"zz\r\n{}\r\n0\r\n\r\n", "-2\r\n{}\r\n0\r\n\r\n", "fffffffffffffffff\r\n{}\r\n0\r\n\r\n"}) {
+    Client client(met.port(), 1);
+    client.send(
+        std::string("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n") +
+        broken);
+    const auto answer = client.answer();
+    if (!answer) continue;
+    EXPECT_THAT(answer->status, ::testing::AnyOf(400, 413)) << broken;
+  }
+}
+
+TEST(Http, ConnectionsAreKeptAndPipelined) {
+  Served met;
+  Client client(met.port());
+  client.send(get("/health") + post(kChat, chat_body()) + get("/no/such") + post(kChat, "{broken") +
+              get("/health"));
+  for (const int status : {200, 200, 404, 400, 200}) {
+    const auto answer = client.answer();
+    ASSERT_TRUE(answer) << status;
+    EXPECT_EQ(answer->status, status);
+  }
+  client.send(post(kChat, chat_body(R"(,"stream":true)")) + get("/health"));
+  EXPECT_THAT(client.answer()->body, HasSubstr("[DONE]"));
+  EXPECT_EQ(client.answer()->status, 200);
+  client.send(get("/health", {"Connection: close"}));
+  EXPECT_EQ(client.answer()->header("connection"), "close");
+  EXPECT_TRUE(client.closed());
+}
+
+TEST(Http, ARequestArrivesInAnyPieces) {
+  Served met;
+  Client client(met.port());
+  client.send("\r\n");
+  for (const char c : get("/health")) client.send({&c, 1});
+  EXPECT_EQ(client.answer()->status, 200);
+}
+
+TEST(Http, ExpectContinueIsAnsweredBeforeTheBody) {
+  Served met;
+  const std::string body = chat_body();
+  const std::string request = post(kChat, body, {"Expect: 100-continue"});
+  Client client(met.port());
+  client.send(request.substr(0, request.size() - body.size()));
+  EXPECT_TRUE(client.read_until("HTTP/1.1 100 Continue\r\n\r\n"));
+  client.send(body);
+  EXPECT_EQ(client.answer()->status, 200);
+  EXPECT_EQ(met.ask(post(kChat, body, {"Expect: the-unexpected"})).status, 417);
+}
+
+TEST(Http, RoutesMethodsAndTargets) {
+  Served met;
+  struct Case {
+    const char* line;
+    int status;
+  };
+  for (const auto& [line, status] :
+       {Case{"GET /no/such/route", 404}, Case{"POST /v1/no_such_thing", 404},
+        Case{"GET /v1/../etc/passwd", 404}, Case{"GET /v1/completions", 405},
+        Case{"PUT /v1/chat/completions", 405}, Case{"DELETE /health", 405}, Case{"GET /tokenize", 405},
+        Case{"POST /v1/models", 405}, Case{"GET /v1/messages", 405}, Case{"GET /health?x=1&y=2", 200},
+        Case{"GET http://x/health", 200}, Case{"OPTIONS *", 204}, Case{"OPTIONS /v1/chat/completions", 204},
+        Case{"POST /v1/embeddings", 501}, Case{"GET /v1/files", 501}, Case{"GET /v1/models/tiny", 200},
+        Case{"GET /v1/models/no%2Fne", 404}, Case{"GET /v1/models/%00", 404}}) {
+    const Answer answer = met.ask(std::string(line) + " HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_EQ(answer.status, status) << line;
+    EXPECT_FALSE(answer.header("x-request-id").empty());
+    EXPECT_EQ(status == 405, !answer.header("allow").empty() && status != 204) << line;
+    if (status >= 400) {
+      EXPECT_TRUE(answer.header("content-type").starts_with("application/json"));
+      EXPECT_EQ(at(parsed(answer.body), "error", "message").type_name(), "string") << line;
+    }
+  }
+  Client client(met.port());
+  client.send("HEAD /health HTTP/1.1\r\nHost: x\r\n\r\n");
+  const auto head = client.answer(/*head_only=*/true);
+  EXPECT_EQ(head->status, 200);
+  EXPECT_NE(head->header("content-length"), "0");
+  client.send(get("/health"));
+  EXPECT_EQ(client.answer()->status, 200) << "HEAD had a body";
+}
+
+TEST(Http, RequestIdsAreEchoedUnlessTheyCouldBreakAHeader) {
+  Served met;
+  EXPECT_EQ(met.ask(get("/health", {"X-Request-Id: my-request-1"})).header("x-request-id"), "my-request-1");
+  EXPECT_TRUE(met.ask(get("/health", {"X-Request-Id: " + std::string(500, 'a')}))
+                  .header("x-request-id")
+                  .starts_with("req_"));
+  EXPECT_FALSE(met.ask(post(kChat, chat_body())).header("openai-processing-ms").empty());
+}
+
+TEST(Http, CorsOpensToLoopbackPagesAndThoseNamed) {
+  Served met({}, {"--cors-origin", "https://app.example"});
+  const auto allowed = [&](const std::string& origin) {
+    return met.ask(get("/v1/models", {"Origin: " + origin})).header("access-control-allow-origin");
+  };
+  EXPECT_EQ(allowed("http://localhost:3000"), "http://localhost:3000");
+  EXPECT_EQ(allowed("https://app.example"), "https://app.example");
+  EXPECT_EQ(allowed("http://evil.example"), "");
+  EXPECT_EQ(allowed("http://localhost.evil.example"), "");
+  const Answer preflight = met.ask(
+      "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: x\r\nOrigin: http://localhost:1\r\n"
+      "Access-Control-Request-Method: POST\r\n\r\n");
+  EXPECT_EQ(preflight.status, 204);
+  EXPECT_THAT(preflight.header("access-control-allow-methods"), HasSubstr("POST"));
+  EXPECT_EQ(preflight.header("access-control-allow-credentials"), "");
+}
+
+TEST(Http, SlowClientsDoNotHoldUpOthersAndAreCutOff) {
+  Served met({}, {"--header-timeout-s", "0.3", "--idle-timeout-s", "0.5"});
+  std::vector<std::unique_ptr<Client>> slow;
+  for (int i = 0; i < 32; ++i) {
+    slow.push_back(std::make_unique<Client>(met.port(), 2));
+    slow.back()->send("GET /health HTTP/1.1\r\nX-Slow: ");
+  }
+  EXPECT_EQ(met.ask(get("/health")).status, 200);
+  EXPECT_TRUE(slow[0]->closed());
+  Client idle(met.port(), 2);
+  EXPECT_TRUE(idle.closed());
+}
+
+TEST(Http, Http10GetsNoChunks) {
+  Served met;
+  std::string request = post(kChat, chat_body(R"(,"stream":true)"));
+  request.replace(request.find("HTTP/1.1"), 8, "HTTP/1.0");
+  Client client(met.port());
+  client.send(request);
+  const auto answer = client.answer();
+  EXPECT_EQ(answer->header("transfer-encoding"), "");
+  chunks_of(answer->body);
+}
+
+}  // namespace
+}  // namespace met::testing

@@ -1,0 +1,211 @@
+// Clients that leave, keys, shutdown, pressure.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "server/auth.h"
+#include "tests/server/served.h"
+
+namespace met::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+
+constexpr std::string_view kChat = "/v1/chat/completions";
+const std::string kEndless = R"(,"max_tokens":200,"ignore_eos":true)";
+
+TEST(Disconnect, EveryWayOfLeavingCancels) {  // R5, R6
+  for (const bool stream : {true, false})
+    for (const bool reset : {true, false})
+      for (const bool queued : {true, false}) {
+        Served met({.step = 5ms});
+        met.engine.hold(queued);
+        Client client(met.port());
+        client.send(post(kChat, chat_body(kEndless + (stream ? R"(,"stream":true)" : ""))));
+        if (stream && !queued) {
+          ASSERT_TRUE(client.read_until("data:", 3));
+        } else {
+          ASSERT_TRUE(met.eventually([&] { return met.engine.running() == 1; }));
+        }
+        if (reset) {
+          client.reset();
+        } else {
+          client.close();
+        }
+        EXPECT_TRUE(met.eventually([&] { return met.engine.running() == 0; })) << stream << reset << queued;
+        EXPECT_EQ(met.engine.cancelled(), 1);
+      }
+}
+
+TEST(Disconnect, AHalfClosedClientThatSaidSoGetsItsAnswer) {
+  Served met({.step = 5ms});
+  Client client(met.port());
+  client.send(post(kChat, chat_body(), {"Connection: close"}));
+  client.half_close();
+  EXPECT_EQ(client.answer()->status, 200);
+  EXPECT_TRUE(client.closed());
+}
+
+TEST(Disconnect, ConnectingAndLeavingIsHarmless) {
+  Served met;
+  for (int i = 0; i < 50; ++i) Client(met.port()).close();
+  EXPECT_EQ(met.ask(get("/health")).status, 200);
+}
+
+TEST(Streams, SilenceIsFilledWithComments) {
+  Served met({.step = 1ms}, {"--sse-keepalive-s", "0.1"});
+  met.engine.hold(true);
+  Client client(met.port());
+  client.send(post(kChat, chat_body(R"(,"stream":true)")));
+  EXPECT_TRUE(client.read_until(": keep-alive\n\n", 2));
+  met.engine.hold(false);
+  chunks_of(client.answer()->body);
+}
+
+TEST(Streams, ManyAtOnceDoNotMix) {
+  Served met({.rows = 8, .step = 1ms});
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 32; ++i) {
+    clients.push_back(std::make_unique<Client>(met.port()));
+    clients.back()->send(post(
+        "/v1/completions", R"({"stream":true,"max_tokens":12,"prompt":"id)" + std::to_string(i) + R"(."})"));
+  }
+  for (int i = 0; i < 32; ++i) {
+    std::string text;
+    for (const json::Value& chunk : chunks_of(clients[static_cast<std::size_t>(i)]->answer()->body))
+      text += at(chunk, "choices", 0, "text").as_string();
+    const std::string once = "id" + std::to_string(i) + ".";
+    std::string want;
+    while (want.size() < 12) want += once;
+    EXPECT_EQ(text, want.substr(0, 12));
+  }
+}
+
+TEST(Pressure, AFullEngineIs503WithRetryAfter) {
+  Served met({.max_num_seqs = 1});
+  met.engine.hold(true);
+  Client first(met.port());
+  first.send(post(kChat, chat_body()));
+  ASSERT_TRUE(met.eventually([&] { return met.engine.running() == 1; }));
+  const Answer answer = met.ask(post(kChat, chat_body()));
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_FALSE(answer.header("retry-after").empty());
+  met.engine.hold(false);
+  EXPECT_EQ(first.answer()->status, 200);
+}
+
+TEST(Shutdown, LiveStreamsFinishNewWorkIsRefusedExitIsZero) {  // F7
+  Served met({.step = 10ms}, {"--shutdown-timeout", "5"});
+  Client client(met.port());
+  Client other(met.port());
+  client.send(post(kChat, chat_body(R"(,"max_tokens":40,"ignore_eos":true,"stream":true)")));
+  ASSERT_TRUE(client.read_until("data:", 2));
+  met.server->shut_down();
+  ASSERT_TRUE(met.eventually([&] { return met.ask(get("/health")).status == 503; }));
+  other.send(post(kChat, chat_body()));
+  const auto refused = other.answer();
+  EXPECT_EQ(refused->status, 503);
+  EXPECT_FALSE(refused->header("retry-after").empty());
+  const auto chunks = chunks_of(client.answer()->body);
+  EXPECT_EQ(at(chunks.back(), "choices", 0, "finish_reason"), json::Value("length"));
+  EXPECT_EQ(met.stop(), 0);
+}
+
+TEST(Shutdown, ThePatienceEndsAndStreamsEndWellFormed) {
+  Served met({.max_seq_len = 100'000, .step = 10ms}, {"--shutdown-timeout", "0.1"});
+  Client client(met.port());
+  client.send(post(kChat, chat_body(R"(,"max_tokens":90000,"ignore_eos":true,"stream":true)")));
+  ASSERT_TRUE(client.read_until("data:", 2));
+  EXPECT_EQ(met.stop(), 0);
+  const auto chunks = chunks_of(client.answer()->body);
+  EXPECT_THAT(at(chunks.back(), "error", "message").as_string(), HasSubstr("shutting down"));
+}
+
+TEST(Shutdown, AFaultExitsWithThree) {  // F4
+  Served met;
+  met.server->fault();
+  met.thread.join();
+  EXPECT_EQ(met.exit_code, 3);
+}
+
+TEST(Shutdown, APortInUseIsAnErrorThatNamesTheFlag) {
+  Served met;
+  auto settings = config::read_settings(std::vector<std::string>{"--port", std::to_string(met.port())}, {});
+  const auto second =
+      server::Server::open({.engine = met.engine, .text = tiny_text(), .settings = *settings});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().field, "--port");
+}
+
+TEST(Keys, TheTable) {
+  Served met({}, {"--require-auth", "--auth-token", "Secret-1", "--auth-token", "Other-2"});
+  struct Case {
+    std::string header;
+    int status;
+  };
+  for (const auto& [header, status] :
+       {Case{"X-None: 1", 401}, Case{"Authorization: Bearer Secret-1", 200},
+        Case{"authorization: bearer Secret-1", 200}, Case{"Authorization: Bearer Other-2", 200},
+        Case{"X-Api-Key: Secret-1", 200}, Case{"X-Api-Key: wrong", 401},
+        Case{"Authorization: Bearer Secret-", 401}, Case{"Authorization: Bearer Secret-1x", 401},
+        Case{"Authorization: Bearer sECRET-1", 401}, Case{"Authorization: Bearer", 401},
+        Case{"Authorization: Secret-1", 401}, Case{"Authorization: Basic dXNlcjpwYXNz", 401},
+        Case{"Authorization: Bearer \"Secret-1\"", 401}}) {
+    for (const auto& request : {post(kChat, chat_body(), {header}), get("/v1/models", {header}),
+                                post("/tokenize", R"({"prompt":"a"})", {header})}) {
+      const Answer answer = met.ask(request);
+      EXPECT_EQ(answer.status, status) << header << "\n" << request.substr(0, 40);
+      if (status == 401) {
+        EXPECT_FALSE(answer.header("www-authenticate").empty());
+        EXPECT_EQ(at(parsed(answer.body), "error", "type"), json::Value("authentication_error"));
+        EXPECT_EQ(answer.body.find("Secret"), std::string::npos);
+      }
+    }
+  }
+  EXPECT_EQ(met.engine.last_request().tenant, 2U);  // Other-2 sorts first
+  EXPECT_EQ(met.ask(post(kChat, "{broken")).status, 401) << "the key comes before the body";
+  EXPECT_EQ(met.ask(post(std::string(kChat) + "?api_key=Secret-1", chat_body())).status, 401);
+  for (const char* open : {"/health", "/health/live", "/metrics", "/ping", "/version"})
+    EXPECT_EQ(met.ask(get(open)).status, 200) << open;
+  EXPECT_EQ(met.ask(get("/serve-config")).status, 401);
+  EXPECT_EQ(met.ask("OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: x\r\n\r\n").status, 204);
+  EXPECT_EQ(met.ask(post("/v1/embeddings", "{}")).status, 401);
+  const Answer config = met.ask(get("/serve-config", {"Authorization: Bearer Secret-1"}));
+  EXPECT_EQ(config.status, 200);
+  EXPECT_EQ(config.body.find("Secret-1"), std::string::npos);
+}
+
+TEST(Keys, FilesAndContradictions) {
+  const std::string path = ::testing::TempDir() + "/met_keys.txt";
+  std::ofstream(path) << "# ours\nalpha  # first\n\n  beta\n";
+  const auto from = [](std::vector<std::string> flags) {
+    return server::Auth::from(*config::read_settings(flags, {}));
+  };
+  const auto auth = from({"--require-auth", "--auth-tokens-file", path});
+  ASSERT_TRUE(auth) << auth.error().message;
+  EXPECT_EQ(auth->tenant({.headers = {{"Authorization", "Bearer beta"}}}), 2U);
+  EXPECT_FALSE(from({"--require-auth"}));
+  EXPECT_FALSE(from({"--auth-token", "x"}));
+  EXPECT_FALSE(from({"--require-auth", "--auth-token", "a b"}));
+  EXPECT_FALSE(from({"--require-auth", "--auth-tokens-file", "/no/such/file"}));
+  std::ofstream(path) << "# nothing\n";
+  EXPECT_FALSE(from({"--require-auth", "--auth-tokens-file", path}));
+  std::filesystem::remove(path);
+}
+
+TEST(Pages, HealthModelsMetrics) {
+  Served met;
+  met.ask(post(kChat, chat_body()));
+  const json::Value models = parsed(met.ask(get("/v1/models")).body);
+  EXPECT_EQ(at(models, "data", 0, "id"), json::Value("tiny"));
+  EXPECT_EQ(at(models, "data", 0, "max_model_len").as_int(), 256);
+  const Answer metrics = met.ask(get("/metrics"));
+  EXPECT_THAT(metrics.header("content-type"), HasSubstr("version=0.0.4"));
+  EXPECT_THAT(metrics.body, HasSubstr("vllm:num_requests_running{model_name=\"tiny\"} 0\n"));
+  EXPECT_EQ(at(parsed(met.ask(get("/health")).body), "status"), json::Value("ok"));
+}
+
+}  // namespace
+}  // namespace met::testing

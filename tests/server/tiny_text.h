@@ -1,0 +1,19 @@
+// A text side small enough for a test: one token a byte, three control tokens, ChatML.
+#pragma once
+
+#include <memory>
+
+#include "api/model_text.h"
+
+namespace met::testing {
+
+inline constexpr text::TokenId kImStart = 256;
+inline constexpr text::TokenId kImEnd = 257;
+
+/// Ids 0 to 255 are the bytes in the order of the byte-level alphabet; names {"tiny"}.
+std::shared_ptr<const api::ModelText> tiny_text();
+
+/// The ids of `text`, as the tokenizer of tiny_text gives them.
+std::vector<text::TokenId> tiny_ids(std::string_view text);
+
+}  // namespace met::testing
