@@ -45,7 +45,8 @@ Result<> check_settings(const config::Settings& s) {
   if (s.device == "cuda")
     return refuse("--device", "models are served on the CPU; the CUDA backend runs single operations so far");
   if (s.kv_cache_dtype != "auto" && s.kv_cache_dtype != "f16" && s.kv_cache_dtype != "f32")
-    return refuse("--kv-cache-dtype", "the CPU's cache is f16 or f32; '" + s.kv_cache_dtype + "' is not supported");
+    return refuse("--kv-cache-dtype",
+                  "the CPU's cache is f16 or f32; '" + s.kv_cache_dtype + "' is not supported");
   if (s.block_size != ops::kKvBlockTokens)
     return refuse("--block-size",
                   "the CPU's blocks hold " + std::to_string(ops::kKvBlockTokens) + " positions");
@@ -173,12 +174,15 @@ Result<Prepared> prepare(const config::Settings& settings, const Progress& progr
                                           .threads = static_cast<int>(settings.threads.value_or(0)),
                                           .isa = settings.cpu_isa},
                                          *p.target));
-  p.device->listen_to_lookups([audit = p.audit.get()](std::string_view module, std::string_view function, bool found) {
-    audit->record(module, function, found);
-  });
+  p.device->listen_to_lookups(
+      [audit = p.audit.get()](std::string_view module, std::string_view function, bool found) {
+        audit->record(module, function, found);
+      });
   watch.lap("device");
   const bool exact = settings.cpu_activations == "f32";
-  p.runner.cache = settings.kv_cache_dtype == "f32" || (exact && settings.kv_cache_dtype == "auto") ? DType::kF32 : DType::kF16;
+  p.runner.cache = settings.kv_cache_dtype == "f32" || (exact && settings.kv_cache_dtype == "auto")
+                       ? DType::kF32
+                       : DType::kF16;
   p.loader.emplace(*p.device, *p.checkpoint,
                    layers::WeightLoader::Options{
                        .activations = exact ? ops::ActivationMode::kF32 : ops::ActivationMode::kInt8,

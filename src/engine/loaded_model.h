@@ -32,7 +32,7 @@ struct LoadedModel {
   std::unique_ptr<ModelRunner> runner;
   scheduler::PlanConfig plan;
   MemoryPlan memory;
-  DType cache = DType::kF16;         ///< of K and V
+  DType cache = DType::kF16;        ///< of K and V
   std::size_t weight_bytes = 0;     ///< packed, read once a decode step
   std::vector<std::string> unused;  ///< tensors of the checkpoint that nothing reads
   std::vector<Phase> phases;

@@ -56,7 +56,8 @@ std::size_t ModelRunner::arena_bytes(const gpu::DeviceInfo& device, const config
 }
 
 std::size_t ModelRunner::block_bytes(const config::ModelConfig& config, DType cache) {
-  return 2 * static_cast<std::size_t>(config.layers) * cache_block_bytes(config.kv_heads, config.head_dim, cache);
+  return 2 * static_cast<std::size_t>(config.layers) *
+         cache_block_bytes(config.kv_heads, config.head_dim, cache);
 }
 
 Result<std::unique_ptr<ModelRunner>> ModelRunner::make(gpu::GpuBackend& device,

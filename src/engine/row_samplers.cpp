@@ -18,8 +18,10 @@ namespace {
 sampling::Sampler make_sampler(const scheduler::RowAdded& added, int vocabulary) {
   std::vector<std::int32_t> end_ids(added.eos_ids.begin(), added.eos_ids.end());
   end_ids.insert(end_ids.end(), added.stop_ids.begin(), added.stop_ids.end());
-  auto sampler = sampling::Sampler::create(*added.sampling, {.vocab_size = vocabulary, .prompt = added.prompt, .end_ids = end_ids});
-  MET_CHECK(sampler.has_value(), "a request was accepted with sampling parameters that are not valid: " + sampler.error().message);
+  auto sampler = sampling::Sampler::create(
+      *added.sampling, {.vocab_size = vocabulary, .prompt = added.prompt, .end_ids = end_ids});
+  MET_CHECK(sampler.has_value(),
+            "a request was accepted with sampling parameters that are not valid: " + sampler.error().message);
   for (const std::int32_t id : added.output) sampler->accept(id);
   return std::move(*sampler);
 }
@@ -32,7 +34,8 @@ scheduler::PositionLogprobs to_position(const std::vector<sampling::Logprob>& fr
 
 }  // namespace
 
-RowSamplers::RowSamplers(int rows, int vocabulary) : rows_(std::make_unique<Rows>()), vocabulary_(vocabulary) {
+RowSamplers::RowSamplers(int rows, int vocabulary)
+    : rows_(std::make_unique<Rows>()), vocabulary_(vocabulary) {
   rows_->samplers.resize(static_cast<std::size_t>(rows));
   rows_->raw.resize(static_cast<std::size_t>(vocabulary));
 }
@@ -62,7 +65,8 @@ scheduler::SampleResult RowSamplers::sample(const scheduler::SampleWork& work, s
   return result;
 }
 
-scheduler::PositionLogprobs RowSamplers::log_probabilities(std::span<const float> logits, scheduler::TokenId chosen, int top) {
+scheduler::PositionLogprobs RowSamplers::log_probabilities(std::span<const float> logits,
+                                                           scheduler::TokenId chosen, int top) {
   sampling::logprobs(logits, chosen, top, rows_->logprobs);
   return to_position(rows_->logprobs);
 }

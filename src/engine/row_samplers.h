@@ -19,7 +19,8 @@ class RowSamplers {
   /// Samples one id and counts it for the row's penalties. `logits` is scratch afterwards.
   scheduler::SampleResult sample(const scheduler::SampleWork& work, std::span<float> logits);
   /// The chosen id's log-probability and the `top` best, from raw logits.
-  scheduler::PositionLogprobs log_probabilities(std::span<const float> logits, scheduler::TokenId chosen, int top);
+  scheduler::PositionLogprobs log_probabilities(std::span<const float> logits, scheduler::TokenId chosen,
+                                                int top);
 
  private:
   struct Rows;

@@ -1,5 +1,5 @@
-// The paged cache's element: f16, or f32 where the source defines MET_KV_F32 before its includes (for comparison with
-// references: the cache is then no rounding seam).
+// The paged cache's element: f16, or f32 where the source defines MET_KV_F32 before its includes (for
+// comparison with references: the cache is then no rounding seam).
 #pragma once
 
 #include "simd.h"

@@ -1,6 +1,6 @@
 #include "met/ops.h"
-#include "ops/kernel_lookup.h"
 #include "ops/embedding/embedding.h"
+#include "ops/kernel_lookup.h"
 
 namespace met::ops {
 

@@ -1,5 +1,5 @@
-#include "ops/linear/linear.h"
 #include "ops/kernel_lookup.h"
+#include "ops/linear/linear.h"
 
 namespace met::ops {
 

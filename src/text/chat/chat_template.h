@@ -15,8 +15,6 @@
 
 namespace met::text {
 
-using jinja::ByteRange;
-
 /// What a chat template is given. The pointers are borrowed for the call; nullptr means none.
 struct ChatRequest {
   const json::Value* messages = nullptr;  ///< array of objects

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "text/jinja/limits.h"
+#include "text/byte_range.h"
 
 namespace met::text::jinja {
 
@@ -35,12 +36,7 @@ enum class Kind : std::uint8_t {
   kCallable,
 };
 
-/// Half-open range of bytes.
-struct ByteRange {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-  friend bool operator==(const ByteRange&, const ByteRange&) = default;
-};
+using text::ByteRange;
 
 /// Base of everything on the heap; gives its bytes back to the budget.
 struct Object {

@@ -12,16 +12,11 @@
 #include <vector>
 
 #include "core/error.h"
+#include "text/byte_range.h"
 
 namespace met::text {
 
 using TokenId = std::int32_t;
-
-/// Bytes [begin, end) of a text.
-struct ByteRange {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-};
 
 /// Which added tokens a text may contain.
 enum class AddedTokens {
