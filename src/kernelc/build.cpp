@@ -64,12 +64,29 @@ void print_commands(const Plan& plan, std::ostream& log) {
     for (const Command& command : job.commands) log << to_string(command) << "\n";
 }
 
+/// One line of JSON a target: what it resolves to.
+void list(const closure::KernelTree& tree, const std::vector<closure::Target>& targets, std::ostream& log) {
+  for (const closure::Target& target : targets) {
+    json::Array flags(target.flags.begin(), target.flags.end());
+    json::Object sources;
+    for (const closure::Source& source : target.sources)
+      sources.append(source.module, tree.label(source.path));
+    const json::Object line{
+        {"target", target.name()}, {"flags", std::move(flags)}, {"sources", std::move(sources)}};
+    log << json::write(line) << "\n";
+  }
+}
+
 }  // namespace
 
 Result<> build(const Options& options, std::ostream& log) {
   MET_ASSIGN(const closure::KernelTree tree, closure::KernelTree::load(options.tree));
   MET_TRY(closure::check_tree(tree));
   MET_ASSIGN(std::vector<closure::Target> targets, select_targets(tree, options));
+  if (options.list) {
+    list(tree, targets, log);
+    return {};
+  }
   const fs::path table = options.out / "kernel_table.cpp";
   if (options.skip) {
     log << "kernels are skipped: the table holds serving defaults only\n";

@@ -45,7 +45,8 @@ Result<> set(Options& o, std::string_view flag, std::string value) {
 std::string_view usage() {
   return "usage: kernelc --tree kernels --out DIR --cache DIR --hw LIST [--model LIST] [--quant LIST]\n"
          "               [--cxx PROGRAM] [--nvcc PROGRAM] [--ar PROGRAM] [--launcher PROGRAM] [--jobs N]\n"
-         "               [--implicit LIST] [--extra-nvcc-flags LIST] [--no-strict] [--skip] [--dry-run]\n";
+         "               [--implicit LIST] [--extra-nvcc-flags LIST] [--no-strict] [--skip] [--list] "
+         "[--dry-run]\n";
 }
 
 Strings split_list(std::string_view text) {
@@ -65,6 +66,8 @@ Result<Options> parse_options(std::span<const char* const> arguments) {
     const std::string_view flag = arguments[i];
     if (flag == "--skip")
       o.skip = true;
+    else if (flag == "--list")
+      o.list = true;
     else if (flag == "--dry-run")
       o.dry_run = true;
     else if (flag == "--no-strict")

@@ -28,6 +28,7 @@ struct Options {
   int jobs = 0;          ///< 0: one a hardware thread
   bool strict = true;    ///< nvcc's warnings are errors
   bool skip = false;     ///< a stub table with the serving defaults and no kernels
+  bool list = false;     ///< print what each target resolves to, a line of JSON each, and build nothing
   bool dry_run = false;  ///< print the commands, run none
 };
 
