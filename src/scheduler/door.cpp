@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cache/prefix_index.h"
+#include "sampling/sampler.h"
 
 namespace met::scheduler {
 namespace {
@@ -42,6 +43,7 @@ Result<> validate(const Request& request, const EngineConfig& config) {
                             std::to_string(config.plan.max_batch_size));
   if (request.timeout_us) MET_TRY(check_at_least("timeout", *request.timeout_us, 0));
   MET_TRY(check_at_least("prompt_logprobs", request.prompt_logprobs_top, 0));
+  MET_TRY(sampling::validate(request.sampling, config.vocab_size));
   MET_TRY(check_ids("prompt", request.prompt, config.vocab_size));
   MET_TRY(check_ids("eos_ids", request.eos_ids, 0));
   return check_ids("stop_token_ids", request.stop_ids, 0);

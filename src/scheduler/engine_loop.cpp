@@ -191,7 +191,6 @@ void EngineLoop::build_view() {
          .prompt_len = s.prompt_len(),
          .len = s.len(),
          .planned_len = s.planned_len,
-         .pending = s.pending,
          .outputs_max = s.record->outputs_max,
          .recomputed_to = s.recomputed_to,
          .reserve_blocks = s.reserve_blocks,

@@ -60,7 +60,6 @@ struct LiveView {
   std::int64_t prompt_len = 0;
   std::int64_t len = 0;  ///< prompt, settled and pending outputs
   std::int64_t planned_len = 0;
-  std::int64_t pending = 0;
   std::int64_t outputs_max = 0;     ///< max_tokens after the clamp of R13
   std::int64_t recomputed_to = 0;   ///< positions below were computed before a preemption (S21)
   std::int64_t reserve_blocks = 0;  ///< of its admission or last resume (S7, S18)
