@@ -1,0 +1,103 @@
+#include "telemetry/metric_table.h"
+
+#include <algorithm>
+
+namespace met::telemetry {
+namespace {
+
+constexpr auto kCounter = MetricType::kCounter;
+constexpr auto kGauge = MetricType::kGauge;
+constexpr auto kHistogram = MetricType::kHistogram;
+
+constexpr Metric kMetrics[] = {
+    {"vllm:num_requests_running", kGauge, "sequences", {}, "Sequences with a device row."},
+    {"vllm:num_requests_waiting", kGauge, "sequences", {}, "Sequences that are queued or parked."},
+    {"vllm:kv_cache_usage_perc", kGauge, "ratio", {}, "Referenced KV blocks, 1 is all of them."},
+    {"vllm:prefix_cache_queries_total", kCounter, "tokens", {}, "Prompt tokens at first admissions."},
+    {"vllm:prefix_cache_hits_total", kCounter, "tokens", {}, "Of those, tokens that the prefix cache held."},
+    {"vllm:num_preemptions_total", kCounter, "preemptions", {}, "Sequences that gave their blocks up."},
+    {"met_preemptions_total", kCounter, "preemptions", {"mode"}, "The same by mode."},
+    {"vllm:prompt_tokens_total", kCounter, "tokens", {}, "Prompt tokens, counted with the first token."},
+    {"vllm:generation_tokens_total", kCounter, "tokens", {}, "Tokens emitted."},
+    {"vllm:request_success_total",
+     kCounter,
+     "requests",
+     {"finished_reason"},
+     "Requests that ended, by reason."},
+    {"vllm:time_to_first_token_seconds", kHistogram, "seconds", {}, "From acceptance to the first token."},
+    {"vllm:inter_token_latency_seconds", kHistogram, "seconds", {}, "Gap between successive emissions."},
+    {"vllm:request_time_per_output_token_seconds",
+     kHistogram,
+     "seconds",
+     {},
+     "Mean gap of a request's tokens."},
+    {"vllm:e2e_request_latency_seconds", kHistogram, "seconds", {}, "From acceptance to the end."},
+    {"vllm:request_queue_time_seconds", kHistogram, "seconds", {}, "From acceptance to admission."},
+    {"vllm:request_prefill_time_seconds", kHistogram, "seconds", {}, "From admission to the first token."},
+    {"vllm:request_decode_time_seconds", kHistogram, "seconds", {}, "From the first token to the last."},
+    {"vllm:request_inference_time_seconds", kHistogram, "seconds", {}, "From admission to the last token."},
+    {"vllm:request_prompt_tokens", kHistogram, "tokens", {}, "Prompt tokens of a request."},
+    {"vllm:request_generation_tokens", kHistogram, "tokens", {}, "Tokens that a request got."},
+    {"vllm:request_params_max_tokens", kHistogram, "tokens", {}, "max_tokens as requests ask for it."},
+    {"vllm:request_params_n", kHistogram, "choices", {}, "n as requests ask for it."},
+    {"vllm:iteration_tokens_total", kHistogram, "tokens", {}, "Tokens of a step."},
+    {"vllm:cache_config_info", kGauge, "info", {"block_size", "num_gpu_blocks"}, "The KV pool, in labels."},
+    {"met_step_seconds", kHistogram, "seconds", {"kind"}, "Duration of a step: decode, prefill or mixed."},
+    {"met_tick_host_seconds",
+     kHistogram,
+     "seconds",
+     {},
+     "Host work of a tick, without waiting for the device."},
+    {"met_device_idle_seconds_total", kCounter, "seconds", {}, "Gaps between steps while work existed."},
+    {"met_tokens_computed_total", kCounter, "tokens", {"class"}, "Token positions computed, by class."},
+    {"met_overshoot_tokens_total", kCounter, "tokens", {}, "Positions computed past a request's end."},
+    {"met_wait_reasons", kGauge, "sequences", {"reason"}, "Sequences that the last step did not advance."},
+    {"met_blocks", kGauge, "blocks", {"group", "state"}, "KV blocks: free, evictable, referenced."},
+    {"met_block_evictions_total", kCounter, "blocks", {}, "Cached blocks given up for new ones."},
+    {"met_steps_total", kCounter, "steps", {}, "Steps done."},
+    {"met_faulted", kGauge, "flag", {}, "1 after a device failure."},
+    {"met_draining", kGauge, "flag", {}, "1 during shutdown."},
+    {"met_http_requests_total", kCounter, "requests", {}, "HTTP requests that reached a route or none."},
+    {"met_http_refused_total", kCounter, "requests", {}, "HTTP requests refused before the engine saw them."},
+    {"met_http_disconnects_total", kCounter, "requests", {}, "Clients that left while their request ran."},
+    {"met_http_bytes_out_total", kCounter, "bytes", {}, "Bytes of answers."},
+    {"met_http_connections", kGauge, "connections", {}, "Open connections."},
+    {"met_http_exchanges", kGauge, "requests", {}, "HTTP requests that are being answered."},
+};
+
+constexpr bool well_formed() {
+  for (const Metric& metric : kMetrics) {
+    // iteration_tokens_total is a histogram in vLLM too, under this name.
+    const bool total = metric.name.ends_with("_total") && metric.name != "vllm:iteration_tokens_total";
+    if (total != (metric.type == kCounter) || metric.help.empty() || metric.unit.empty()) return false;
+    if (std::count_if(std::begin(kMetrics), std::end(kMetrics),
+                      [&](const Metric& other) { return other.name == metric.name; }) != 1)
+      return false;
+  }
+  return true;
+}
+static_assert(well_formed(), "a counter ends in _total, nothing else does, and no name stands twice");
+
+}  // namespace
+
+std::string_view name(MetricType type) {
+  switch (type) {
+    case MetricType::kCounter:
+      return "counter";
+    case MetricType::kGauge:
+      return "gauge";
+    case MetricType::kHistogram:
+      return "histogram";
+  }
+  return "untyped";
+}
+
+std::span<const Metric> metrics() { return kMetrics; }
+
+const Metric* find_metric(std::string_view name) {
+  const auto* const found = std::find_if(std::begin(kMetrics), std::end(kMetrics),
+                                         [&](const Metric& metric) { return metric.name == name; });
+  return found == std::end(kMetrics) ? nullptr : found;
+}
+
+}  // namespace met::telemetry
