@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "core/json.h"
+#include "kernels/resolve.h"
+
 namespace met::kernels {
 
 const Module* find_module(const Target& target, std::string_view module) {
@@ -36,6 +39,18 @@ const Hardware* find_hardware(std::string_view name) {
   const auto all = hardwares();
   const auto it = std::ranges::find(all, name, &Hardware::name);
   return it == all.end() ? nullptr : &*it;
+}
+
+std::string closures_json(std::span<const Target> targets) {
+  json::Object all;
+  for (const Target& target : targets) {
+    if (target.closure_hash.empty()) continue;
+    all.append(full_name(target), json::Object{{"hash", target.closure_hash},
+                                               {"arch", target.hardware->arch},
+                                               {"compiler", target.compiler},
+                                               {"flags", target.flags}});
+  }
+  return json::write(all);
 }
 
 }  // namespace met::kernels

@@ -1,6 +1,8 @@
 // Kernels of a resolved target by (module, function).
 #pragma once
 
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "kernels/table.h"
@@ -22,5 +24,9 @@ std::string_view default_of(const Hardware& hardware, std::string_view key);
 
 /// The hardware of that name that this build was made for, or nullptr.
 const Hardware* find_hardware(std::string_view name);
+
+/// What each target was made of, as one JSON object: "hardware/model/quant" → hash, arch, compiler, flags.
+/// Benchmark records carry it. A target without a hash attests to nothing and is left out.
+std::string closures_json(std::span<const Target> targets);
 
 }  // namespace met::kernels

@@ -1,6 +1,7 @@
 // The table that this build generated.
 #include <gtest/gtest.h>
 
+#include "core/json.h"
 #include "kernels/isa.h"
 #include "kernels/lookup.h"
 #include "kernels/resolve.h"
@@ -37,6 +38,18 @@ TEST(Table, DefaultsAreBakedInPerHardware) {
   ASSERT_NE(cpu, nullptr);
   EXPECT_EQ(default_of(*cpu, "block_size"), "16");
   EXPECT_EQ(default_of(*cpu, "nothing"), "");
+}
+
+TEST(Table, ClosuresNameEveryTargetWithWhatItWasMadeOf) {
+  const auto parsed = json::parse(closures_json(targets()));
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->as_object().size(), targets().size());
+  for (const auto& [name, row] : parsed->as_object()) {
+    EXPECT_EQ(row.find("hash")->as_string().size(), 64U) << name;
+    EXPECT_FALSE(row.find("compiler")->as_string().empty()) << name;
+  }
+  Target scale{};
+  EXPECT_EQ(closures_json({&scale, 1}), "{}");
 }
 
 TEST(Isa, ChosenSetIsOneThatTheProcessorHas) {
