@@ -67,7 +67,7 @@ void Selection::keep_indices(std::span<const std::int32_t> ascending) {
 
 void Selection::keep(Cut cut) {
   picked_.clear();
-  collect_at_least(logits_, cut.threshold, picked_);
+  collect_between(logits_, cut.threshold, kInfinity, picked_);
   if (cut.ties != kAllTies) {
     std::int64_t ties = cut.ties;
     std::erase_if(picked_, [&](std::int32_t i) {
@@ -124,51 +124,61 @@ void Selection::min_p(double p) {
 
 Cut Selection::top_p_cut(double p) {
   weigh();
-  // Tokens below `negligible` have less than 1 - p together, so the prefix ends before them.
   const double want = p * total_;
-  const auto negligible = static_cast<float>((total_ - want) / static_cast<double>(logits_.size()));
-  // Mass by distance from the maximum: bins of 1/32 nat, the last one holds the rest. Two histograms, so that
-  // neighbours in one bin do not wait for each other.
-  constexpr std::size_t kBins = 1024;
-  const auto per_bin = static_cast<float>(scale_ * 32);
-  const auto bin_of = [&](float l) {
-    return static_cast<std::size_t>(std::min((max_ - l) * per_bin, static_cast<float>(kBins - 1)));
-  };
-  mass_.assign(2 * kBins, 0.0);
-  for (std::size_t i = 0; i < logits_.size(); ++i) {
-    if (weights_[i] < negligible || weights_[i] == 0.0F) continue;
-    mass_[bin_of(logits_[i]) * 2 + (i & 1U)] += static_cast<double>(weights_[i]);
+  // Tokens below `low` have less than 1 - p together, so the prefix ends at or above it.
+  auto low = std::max(static_cast<float>((total_ - want) / static_cast<double>(logits_.size())),
+                      std::numeric_limits<float>::min());
+  float high = 2.0F;  // above every weight
+  double above = 0;   // mass of the weights >= high, below `want`
+  // Each round puts four thresholds between the two, evenly in the logarithm, and keeps the part that the
+  // crossing token is in: four rounds leave a window 5^4 times narrower.
+  for (int round = 0; round < 4; ++round) {
+    const float step = std::pow(low / high, 1.0F / (kThresholds + 1));
+    float thresholds[kThresholds];
+    double sums[kThresholds];
+    thresholds[0] = high * step;
+    for (std::size_t k = 1; k < kThresholds; ++k) thresholds[k] = thresholds[k - 1] * step;
+    sums_from(weights_, thresholds, sums);
+    for (std::size_t k = 0; k < kThresholds; ++k) {
+      if (sums[k] >= want) {
+        low = thresholds[k];
+        break;
+      }
+      high = thresholds[k];
+      above = sums[k];
+    }
   }
-  std::size_t bin = 0;
-  double above = 0;
-  for (; bin < kBins; ++bin) {
-    const double here = mass_[2 * bin] + mass_[2 * bin + 1];
-    if (above + here >= want) break;
-    above += here;
-  }
-  if (bin == kBins) return {-std::numeric_limits<float>::max(), kAllTies};  // only rounding gets here
+  picked_.clear();
+  collect_between(weights_, low, high, picked_);
   sorted_.clear();
-  for (std::size_t i = 0; i < logits_.size(); ++i)
-    if (weights_[i] >= negligible && weights_[i] != 0.0F && bin_of(logits_[i]) == bin)
-      sorted_.emplace_back(logits_[i], static_cast<std::int32_t>(i));
+  for (const std::int32_t i : picked_) sorted_.emplace_back(logits_[static_cast<std::size_t>(i)], i);
   std::ranges::sort(sorted_, [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first > b.first : a.second < b.second;
   });
-  Cut cut{sorted_.back().first, kAllTies};
+  Cut cut{-std::numeric_limits<float>::max(), kAllTies};
   std::int64_t ties = 0;
   for (std::size_t i = 0; i < sorted_.size(); ++i) {
     ties = i > 0 && sorted_[i].first == sorted_[i - 1].first ? ties + 1 : 1;
     above += static_cast<double>(weights_[static_cast<std::size_t>(sorted_[i].second)]);
-    if (above < want) continue;
     cut = {sorted_[i].first, ties};
-    break;
+    if (above >= want) break;
   }
   return cut;
 }
 
 void Selection::top_p(double p) {
   if (p >= 1.0) return;
-  keep(top_p_cut(p));
+  const Cut cut = top_p_cut(p);
+  // Few candidates are copied; of many the weights of the others are cleared in place.
+  constexpr std::size_t kCopyMax = 4096;
+  if (logits_.size() <= kCopyMax) return keep(cut);
+  clear_below(logits_, cut.threshold, weights_);
+  std::int64_t ties = cut.ties;
+  picked_.clear();
+  collect_between(logits_, cut.threshold, std::nextafter(cut.threshold, kInfinity), picked_);
+  for (const std::int32_t i : picked_)
+    if (ties-- <= 0) weights_[static_cast<std::size_t>(i)] = 0;
+  total_ = sum_of(weights_);
 }
 
 void Selection::typical(double p) {
@@ -209,7 +219,8 @@ void Selection::exclude_top(double threshold) {
   if (count < 2) return;
   picked_.clear();
   for (std::size_t i = 0; i < weights_.size(); ++i)
-    if (weights_[i] < least || i == last) picked_.push_back(static_cast<std::int32_t>(i));
+    if ((weights_[i] > 0 && weights_[i] < least) || i == last)
+      picked_.push_back(static_cast<std::int32_t>(i));
   keep_indices(picked_);
   max_ = *std::ranges::max_element(logits_);
   weighed_ = false;

@@ -20,6 +20,7 @@ class Selection {
   /// is their largest value and finite. `temperature` > 0.
   void start(std::span<const float> logits, float max, double temperature);
 
+  /// A candidate whose probability is 0 was removed.
   std::size_t size() const { return logits_.size(); }
   std::int32_t id(std::size_t i) const { return dense_ ? static_cast<std::int32_t>(i) : ids_[i]; }
   float logit(std::size_t i) const { return logits_[i]; }
@@ -66,7 +67,6 @@ class Selection {
   std::vector<std::int32_t> ids_;
   std::vector<std::int32_t> picked_;
   std::vector<float> heap_;
-  std::vector<double> mass_;
   std::vector<std::pair<float, std::int32_t>> sorted_;
   std::vector<std::pair<double, std::int32_t>> scored_;
 };

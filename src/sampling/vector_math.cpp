@@ -108,13 +108,15 @@ MET_INLINE double exp_body(const float* row, std::size_t size, float max, float 
   return total;
 }
 
-MET_INLINE void collect_body(const float* row, std::size_t size, float threshold,
+MET_INLINE void collect_body(const float* row, std::size_t size, float low, float high,
                              std::vector<std::int32_t>& out) {
+  const bool open = high == kInfinity;
   std::size_t i = 0;
   for (; i + kLanes <= size; i += kLanes) {
     Lanes v;
     load(v, row + i);
-    const IntLanes hit = v >= threshold;
+    IntLanes hit = v >= low;
+    if (!open) hit &= v < high;
     std::uint64_t words[4];
     std::memcpy(words, &hit, sizeof words);
     if ((words[0] | words[1] | words[2] | words[3]) == 0) continue;
@@ -122,13 +124,85 @@ MET_INLINE void collect_body(const float* row, std::size_t size, float threshold
       if (hit[lane] != 0) out.push_back(static_cast<std::int32_t>(i + lane));
   }
   for (; i < size; ++i)
-    if (row[i] >= threshold) out.push_back(static_cast<std::int32_t>(i));
+    if (row[i] >= low && (open || row[i] < high)) out.push_back(static_cast<std::int32_t>(i));
+}
+
+MET_INLINE void keep_lanes(Lanes& v, const IntLanes& mask) {
+  IntLanes bits;
+  std::memcpy(&bits, &v, sizeof bits);
+  bits &= mask;
+  std::memcpy(&v, &bits, sizeof v);
+}
+
+MET_INLINE void add_from(Lanes& sum, const Lanes& v, const Lanes& threshold) {
+  Lanes kept = v;
+  keep_lanes(kept, v >= threshold);
+  sum += kept;
+}
+
+MET_INLINE double lanes_sum(const Lanes& v) {
+  double sum = 0;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) sum += static_cast<double>(v[lane]);
+  return sum;
+}
+
+MET_INLINE void sums_body(const float* weights, std::size_t size, const float* thresholds, double* sums) {
+  static_assert(kThresholds == 4, "four sums are kept in registers");
+  constexpr std::size_t kBlock = 256;
+  const Lanes t0 = Lanes{} + thresholds[0];
+  const Lanes t1 = Lanes{} + thresholds[1];
+  const Lanes t2 = Lanes{} + thresholds[2];
+  const Lanes t3 = Lanes{} + thresholds[3];
+  for (std::size_t k = 0; k < kThresholds; ++k) sums[k] = 0;
+  std::size_t i = 0;
+  while (i + kLanes <= size) {
+    const std::size_t end = i + kBlock < size ? i + kBlock : size;
+    Lanes s0 = {};
+    Lanes s1 = {};
+    Lanes s2 = {};
+    Lanes s3 = {};
+    for (; i + kLanes <= end; i += kLanes) {
+      Lanes v;
+      load(v, weights + i);
+      add_from(s0, v, t0);
+      add_from(s1, v, t1);
+      add_from(s2, v, t2);
+      add_from(s3, v, t3);
+    }
+    sums[0] += lanes_sum(s0);
+    sums[1] += lanes_sum(s1);
+    sums[2] += lanes_sum(s2);
+    sums[3] += lanes_sum(s3);
+  }
+  for (; i < size; ++i)
+    for (std::size_t k = 0; k < kThresholds; ++k)
+      if (weights[i] >= thresholds[k]) sums[k] += static_cast<double>(weights[i]);
+}
+
+MET_INLINE void clear_body(const float* row, std::size_t size, float threshold, float* weights) {
+  std::size_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    Lanes v;
+    Lanes w;
+    load(v, row + i);
+    load(w, weights + i);
+    keep_lanes(w, v >= threshold);
+    std::memcpy(weights + i, &w, sizeof w);
+  }
+  for (; i < size; ++i)
+    if (!(row[i] >= threshold)) weights[i] = 0;
 }
 
 #ifdef MET_AVX2
-MET_AVX2 void collect_avx2(const float* row, std::size_t size, float threshold,
+MET_AVX2 void collect_avx2(const float* row, std::size_t size, float low, float high,
                            std::vector<std::int32_t>& out) {
-  collect_body(row, size, threshold, out);
+  collect_body(row, size, low, high, out);
+}
+MET_AVX2 void sums_avx2(const float* weights, std::size_t size, const float* thresholds, double* sums) {
+  sums_body(weights, size, thresholds, sums);
+}
+MET_AVX2 void clear_avx2(const float* row, std::size_t size, float threshold, float* weights) {
+  clear_body(row, size, threshold, weights);
 }
 MET_AVX2 RowScan scan_avx2(const float* row, std::size_t size) { return scan_body(row, size); }
 MET_AVX2 double exp_avx2(const float* row, std::size_t size, float max, float scale, float* weights) {
@@ -146,11 +220,26 @@ RowScan scan_row(std::span<const float> row) {
   return scan_body(row.data(), row.size());
 }
 
-void collect_at_least(std::span<const float> row, float threshold, std::vector<std::int32_t>& out) {
+void collect_between(std::span<const float> row, float low, float high, std::vector<std::int32_t>& out) {
 #ifdef MET_AVX2
-  if (kHasAvx2) return collect_avx2(row.data(), row.size(), threshold, out);
+  if (kHasAvx2) return collect_avx2(row.data(), row.size(), low, high, out);
 #endif
-  collect_body(row.data(), row.size(), threshold, out);
+  collect_body(row.data(), row.size(), low, high, out);
+}
+
+void sums_from(std::span<const float> weights, const float (&thresholds)[kThresholds],
+               double (&sums)[kThresholds]) {
+#ifdef MET_AVX2
+  if (kHasAvx2) return sums_avx2(weights.data(), weights.size(), thresholds, sums);
+#endif
+  sums_body(weights.data(), weights.size(), thresholds, sums);
+}
+
+void clear_below(std::span<const float> row, float threshold, std::span<float> weights) {
+#ifdef MET_AVX2
+  if (kHasAvx2) return clear_avx2(row.data(), row.size(), threshold, weights.data());
+#endif
+  clear_body(row.data(), row.size(), threshold, weights.data());
 }
 
 std::int32_t first_of(std::span<const float> row, float value) {

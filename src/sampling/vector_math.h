@@ -19,8 +19,16 @@ RowScan scan_row(std::span<const float> row);
 /// The lowest index of `value`, or -1.
 std::int32_t first_of(std::span<const float> row, float value);
 
-/// Appends the indices of all values >= threshold, ascending.
-void collect_at_least(std::span<const float> row, float threshold, std::vector<std::int32_t>& out);
+/// Appends the indices of all values in [low, high), ascending. `high` +infinity: all from `low` on.
+void collect_between(std::span<const float> row, float low, float high, std::vector<std::int32_t>& out);
+
+inline constexpr std::size_t kThresholds = 4;
+/// sums[k] = sum of the weights >= thresholds[k], in FP64.
+void sums_from(std::span<const float> weights, const float (&thresholds)[kThresholds],
+               double (&sums)[kThresholds]);
+
+/// Sets weights[i] to 0 where row[i] < threshold.
+void clear_below(std::span<const float> row, float threshold, std::span<float> weights);
 
 /// weights[i] = exp((row[i] - max) * scale), 0 below exp(-87); returns their sum in FP64. Relative error of a
 /// weight < 3e-7. `scale` > 0.
