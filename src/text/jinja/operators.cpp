@@ -131,12 +131,7 @@ Value Interpreter::binary(Operator op, const Value& left, const Value& right) {
   if (op == Operator::kAdd) {
     require_defined(left);
     require_defined(right);
-    if (left.is_string() && right.is_string()) {
-      StrBuilder out(heap_);
-      out.append(left.str());
-      out.append(right.str());
-      return out.take();
-    }
+    if (left.is_string() && right.is_string()) return join_markup(heap_, {left, right});
     if (left.is_sequence() && left.kind() == right.kind()) {
       std::vector<Value> items = left.seq().items;
       items.insert(items.end(), right.seq().items.begin(), right.seq().items.end());

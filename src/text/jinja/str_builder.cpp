@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "core/json.h"
 #include "core/utf8.h"
 #include "text/jinja/strings.h"
@@ -50,10 +52,40 @@ void StrBuilder::append_code_point(char32_t point, bool untrusted) {
   if ((text_.size() & 1023U) < 4) charge();
 }
 
-Value StrBuilder::take() {
+Value StrBuilder::take(bool markup) {
   if (heap_.budget() != nullptr) heap_.budget()->give(charged_);
   charged_ = 0;
-  return heap_.string(std::exchange(text_, {}), std::exchange(untrusted_, {}));
+  return heap_.string(std::exchange(text_, {}), std::exchange(untrusted_, {}), markup);
+}
+
+Value escape_html(const Heap& heap, const Str& s) {
+  StrBuilder out(heap);
+  if (s.markup) {
+    out.append(s);
+    return out.take(/*markup=*/true);
+  }
+  constexpr std::string_view kFrom = "&<>\"'";
+  constexpr std::string_view kTo[] = {"&amp;", "&lt;", "&gt;", "&#34;", "&#39;"};
+  for (std::size_t at = 0; at < s.text.size();) {
+    const std::size_t found = std::min(s.text.find_first_of(kFrom, at), s.text.size());
+    out.append(s, at, found);
+    if (found < s.text.size()) out.append(kTo[kFrom.find(s.text[found])], any_untrusted(s, found, found + 1));
+    at = found + 1;
+  }
+  return out.take(/*markup=*/true);
+}
+
+Value join_markup(const Heap& heap, const std::vector<Value>& parts) {
+  const bool markup =
+      std::ranges::any_of(parts, [](const Value& v) { return v.is_string() && v.str().markup; });
+  StrBuilder out(heap);
+  for (const Value& part : parts) {
+    if (markup)
+      out.append(escape_html(heap, to_string(heap, part).str()).str());
+    else
+      append_string(out, part);
+  }
+  return out.take(markup);
 }
 
 bool any_untrusted(const Str& s, std::size_t begin, std::size_t end) {

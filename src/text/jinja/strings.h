@@ -20,7 +20,8 @@ class StrBuilder {
   std::size_t size() const { return text_.size(); }
   const std::string& text() const { return text_; }
   const std::vector<ByteRange>& untrusted() const { return untrusted_; }
-  Value take();
+  /// `markup`: the text counts as safe.
+  Value take(bool markup = false);
 
  private:
   void mark(std::size_t begin, std::size_t end);
@@ -30,6 +31,11 @@ class StrBuilder {
   std::vector<ByteRange> untrusted_;
   std::size_t charged_ = 0;
 };
+
+/// The text with the five characters of HTML escaped, unless it is markup already; the result is markup.
+Value escape_html(const Heap& heap, const Str& s);
+/// Concatenation; if one part is markup the others are escaped and the result is markup.
+Value join_markup(const Heap& heap, const std::vector<Value>& parts);
 
 bool any_untrusted(const Str& s, std::size_t begin, std::size_t end);
 Value substring(const Heap& heap, const Str& s, std::size_t begin, std::size_t end);

@@ -73,7 +73,7 @@ Value is_filter(Interpreter&, Arguments& a) {
 Value is_test(Interpreter&, Arguments& a) {
   return subject(a).is_string() && find_test(subject(a).text()) != nullptr;
 }
-Value is_escaped(Interpreter&, Arguments&) { return false; }
+Value is_escaped(Interpreter&, Arguments& a) { return subject(a).is_string() && subject(a).str().markup; }
 
 constexpr Entry kTests[] = {
     {"defined", is_defined},

@@ -102,37 +102,12 @@ Value filter_format(Interpreter& run, Arguments& a) {
   return percent_format(run.heap(), format.str(), run.heap().tuple(std::move(rest)));
 }
 
-/// Replaces single bytes by text, keeping marks.
-template <class Map>
-Value map_bytes(const Heap& heap, const Str& s, Map map) {
-  StrBuilder out(heap);
-  for (std::size_t i = 0; i < s.text.size(); ++i) {
-    const std::string_view with = map(s.text[i]);
-    if (with.empty())
-      out.append(s, i, i + 1);
-    else
-      out.append(with, any_untrusted(s, i, i + 1));
-  }
-  return out.take();
-}
+Value filter_escape(Interpreter& run, Arguments& a) { return escape_html(run.heap(), text_of(run, a).str()); }
 
-Value filter_escape(Interpreter& run, Arguments& a) {
-  return map_bytes(run.heap(), text_of(run, a).str(), [](char c) -> std::string_view {
-    switch (c) {
-      case '&':
-        return "&amp;";
-      case '<':
-        return "&lt;";
-      case '>':
-        return "&gt;";
-      case '"':
-        return "&#34;";
-      case '\'':
-        return "&#39;";
-      default:
-        return {};
-    }
-  });
+Value filter_safe(Interpreter& run, Arguments& a) {
+  StrBuilder out(run.heap());
+  out.append(text_of(run, a).str());
+  return out.take(/*markup=*/true);
 }
 
 Value filter_striptags(Interpreter& run, Arguments& a) {
@@ -432,7 +407,7 @@ constexpr Entry kFilters[] = {
     {"escape", filter_escape},
     {"e", filter_escape},
     {"forceescape", filter_escape},
-    {"safe", filter_string},
+    {"safe", filter_safe},
     {"string", filter_string},
     {"striptags", filter_striptags},
     {"urlencode", filter_urlencode},

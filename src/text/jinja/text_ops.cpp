@@ -118,8 +118,8 @@ std::vector<Value> split_space(const Heap& heap, const Str& s, Int count, bool f
     at += d.length;
   }
   if (begin != std::string::npos) words.push_back({begin, s.text.size()});
-  // With a limit the rest stays whole, stripped on the side of the last cut only.
-  if (count >= 0 && Int{static_cast<std::int64_t>(words.size())} > count + 1) {
+  // With a limit the rest stays whole, white space at its far end included.
+  if (count >= 0 && Int{static_cast<std::int64_t>(words.size())} > count) {
     const auto keep = static_cast<std::size_t>(count);
     if (from_right) {
       const std::size_t end = words[words.size() - 1 - keep].end;

@@ -46,13 +46,14 @@ void Heap::adopt(Object& object, std::size_t bytes) const {
   object.charged = bytes;
 }
 
-Value Heap::string(std::string text, std::vector<ByteRange> untrusted) const {
+Value Heap::string(std::string text, std::vector<ByteRange> untrusted, bool markup) const {
   auto s = std::make_shared<Str>();
   adopt(*s, sizeof(Str) + text.capacity() + untrusted.capacity() * sizeof(ByteRange));
   scan(text.size());
   s->ascii = is_ascii(text);
   s->text = std::move(text);
   s->untrusted = std::move(untrusted);
+  s->markup = markup;
   return {Kind::kString, std::move(s)};
 }
 

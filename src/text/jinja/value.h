@@ -55,6 +55,7 @@ struct Str : Object {
   std::string text;
   std::vector<ByteRange> untrusted;
   bool ascii = true;
+  bool markup = false;  ///< marked safe: joining escapes the strings that are not
 };
 
 class Value;
@@ -155,7 +156,7 @@ struct Arguments {
 class Heap {
  public:
   explicit Heap(Budget* budget) : budget_(budget) {}
-  Value string(std::string text, std::vector<ByteRange> untrusted = {}) const;
+  Value string(std::string text, std::vector<ByteRange> untrusted = {}, bool markup = false) const;
   Value list(std::vector<Value> items) const { return sequence(Kind::kList, std::move(items)); }
   Value tuple(std::vector<Value> items) const { return sequence(Kind::kTuple, std::move(items)); }
   Value sequence(Kind kind, std::vector<Value> items) const;
