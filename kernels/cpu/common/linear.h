@@ -19,11 +19,16 @@ using simd::kLanes;
 using simd::Vf;
 using simd::Vi;
 
-constexpr int kRowsAtOnce = 4;
+/// Parts of the columns that are multiplied together, so that they share each broadcast of activations:
+/// AVX2's 16 registers hold the 16-bit sums of four rows and two parts.
+constexpr int kPartsAtOnce = kParts == 2 ? 2 : 1;
 
-/// Sums of integer products over `Count` groups from group `First`, for one part of the columns and R rows.
+template <int R>
+using Sums = Vi[kPartsAtOnce][R];
+
+/// Sums of integer products over `Count` groups from group `First`, for kPartsAtOnce parts from h and R rows.
 template <class F, int R, int First, int Count>
-inline void block_sums(packed::At at, int h, const Block* const (&a)[R], Vi (&sums)[R]) {
+inline void block_sums(packed::At at, int h, const Block* const (&a)[R], Sums<R>& sums) {
 #if defined(__AVX512VNNI__)
 #pragma GCC unroll 8
   for (int i = 0; i < Count; ++i) {
@@ -32,24 +37,31 @@ inline void block_sums(packed::At at, int h, const Block* const (&a)[R], Vi (&su
     if constexpr (F::kDepth == 0) w = simd::ixor(w, simd::bytes(0x80));
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r)
-      sums[r] = _mm512_dpbusd_epi32(i == 0 ? simd::izero() : sums[r], w, simd::broadcast4(a[r]->q + 4 * g));
+      sums[0][r] =
+          _mm512_dpbusd_epi32(i == 0 ? simd::izero() : sums[0][r], w, simd::broadcast4(a[r]->q + 4 * g));
   }
 #else
-  Vi short_sums[R];
+  Sums<R> short_sums;
   constexpr int kDepth = F::kDepth == 0 ? 1 : F::kDepth < Count ? F::kDepth : Count;
 #pragma GCC unroll 8
   for (int i = 0; i < Count; ++i) {
     const int g = First + (Count == 8 ? i / 2 + i % 2 * 4 : i);  // nibbles: both halves of a byte in turn
-    const Vi w = F::weights(at, g, h);
+    Vi w[kPartsAtOnce];
+#pragma GCC unroll 2
+    for (int p = 0; p < kPartsAtOnce; ++p) w[p] = F::weights(at, g, h + p);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       const Vi q = simd::broadcast4(a[r]->q + 4 * g);
-      const Vi products = F::kDepth == 0 ? simd::multiply_signed(w, q) : simd::multiply_bytes(w, q);
-      short_sums[r] = i % kDepth == 0 ? products : simd::add16(short_sums[r], products);
-      simd::keep(short_sums[r]);
-      if (i % kDepth == kDepth - 1) {
-        const Vi wide = simd::widen_pairs(short_sums[r]);
-        sums[r] = i < kDepth ? wide : simd::iadd(sums[r], wide);
+#pragma GCC unroll 2
+      for (int p = 0; p < kPartsAtOnce; ++p) {
+        const Vi products = F::kDepth == 0 ? simd::multiply_signed(w[p], q) : simd::multiply_bytes(w[p], q);
+        Vi& short_sum = short_sums[p][r];
+        short_sum = i % kDepth == 0 ? products : simd::add16(short_sum, products);
+        simd::keep(short_sum);
+        if (i % kDepth == kDepth - 1) {
+          const Vi wide = simd::widen_pairs(short_sum);
+          sums[p][r] = i < kDepth ? wide : simd::iadd(sums[p][r], wide);
+        }
       }
     }
   }
@@ -58,24 +70,29 @@ inline void block_sums(packed::At at, int h, const Block* const (&a)[R], Vi (&su
 
 /// acc += scale * d * (sum - offset * sum of q) (+ minimum * d * sum of q), for groups of one scale.
 template <class F, int R, int Sub>
-inline void add_block(packed::At at, int h, const Block* const (&a)[R], Vf (&acc)[R]) {
+inline void add_block(packed::At at, int h, const Block* const (&a)[R], Vf (&acc)[kParts][R]) {
 #if defined(__AVX512VNNI__)
   constexpr int kOffset = F::kOffset + (F::kDepth == 0 ? 128 : 0);
 #else
   constexpr int kOffset = F::kOffset;
 #endif
   constexpr int kCount = 8 / F::kSubs;
-  Vi sums[R];
+  Sums<R> sums;
   block_sums<F, R, Sub * kCount, kCount>(at, h, a, sums);
-  const Vf scale = F::scale(at, h, Sub);
+#pragma GCC unroll 2
+  for (int p = 0; p < kPartsAtOnce; ++p) {
+    const Vf scale = F::scale(at, h + p, Sub);
 #pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-    const std::int32_t q_sum = F::kSubs == 1 ? a[r]->sum[0] + a[r]->sum[1] : a[r]->sum[Sub];
-    if constexpr (kOffset != 0) sums[r] = simd::isub(sums[r], simd::iset1(kOffset * q_sum));
-    acc[r] = simd::fma(simd::to_float(sums[r]), simd::mul(scale, simd::set1(a[r]->d)), acc[r]);
-    if constexpr (F::kMin) {
-      const float total = F::kSubs == 1 ? a[r]->total : a[r]->d * static_cast<float>(q_sum);
-      acc[r] = simd::fma(F::minimum(at, h, Sub), simd::set1(total), acc[r]);
+    for (int r = 0; r < R; ++r) {
+      const std::int32_t q_sum = F::kSubs == 1 ? a[r]->sum[0] + a[r]->sum[1] : a[r]->sum[Sub];
+      Vi sum = sums[p][r];
+      if constexpr (kOffset != 0) sum = simd::isub(sum, simd::iset1(kOffset * q_sum));
+      Vf& to = acc[h + p][r];
+      to = simd::fma(simd::to_float(sum), simd::mul(scale, simd::set1(a[r]->d)), to);
+      if constexpr (F::kMin) {
+        const float total = F::kSubs == 1 ? a[r]->total : a[r]->d * static_cast<float>(q_sum);
+        to = simd::fma(F::minimum(at, h + p, Sub), simd::set1(total), to);
+      }
     }
   }
 }
@@ -101,11 +118,11 @@ struct Int8 {
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) a[r] = static_cast<const Block*>(rows[r]) + b;
 #pragma GCC unroll 8
-      for (int h = 0; h < kParts; ++h) {
+      for (int h = 0; h < kParts; h += kPartsAtOnce) {
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) simd::forget(a[r]);
-        add_block<F, R, 0>(at, h, a, acc[h]);
-        if constexpr (F::kSubs == 2) add_block<F, R, 1>(at, h, a, acc[h]);
+        add_block<F, R, 0>(at, h, a, acc);
+        if constexpr (F::kSubs == 2) add_block<F, R, 1>(at, h, a, acc);
       }
     }
     for (int h = 0; h < kParts; ++h)
@@ -251,12 +268,15 @@ void run(const met::LinearArgs& args, const MetCpuContext* ctx) {
   const std::size_t unit_bytes = K::tile_bytes(args.k) * (gated ? 2 : 1);
 
   // An item is a few units of columns by a chunk of rows. Sixteen items a thread even out a busy neighbour;
-  // items of less than 16 KiB of weights would cost more to claim than they save.
+  // items of less than 16 KiB of weights would cost more to claim than they save, unless threads would stay
+  // idle.
   constexpr std::int64_t kRowChunk = 64;
   const std::int64_t row_chunks = (rows + kRowChunk - 1) / kRowChunk;
-  const std::int64_t wanted = units * row_chunks / (16 * ctx->threads);
-  const auto least = static_cast<std::int64_t>(16384 / unit_bytes) / (rows < kRowChunk ? rows : kRowChunk);
-  std::int64_t group = wanted > least ? wanted : least;
+  const std::int64_t fair = units * row_chunks / ctx->threads;
+  const std::int64_t least =
+      static_cast<std::int64_t>(16384 / unit_bytes) / (rows < kRowChunk ? rows : kRowChunk);
+  std::int64_t group = fair / 16 > least ? fair / 16 : least;
+  group = group < fair ? group : fair;
   group = group < 1 ? 1 : group;
   const std::int64_t groups = (units + group - 1) / group;
 
@@ -272,11 +292,12 @@ void run(const met::LinearArgs& args, const MetCpuContext* ctx) {
       const std::uint8_t* tile = weights + static_cast<std::size_t>(u) * unit_bytes;
       const std::int64_t c = u * kColumns;
       std::int64_t r = row_begin;
-      for (; r + kRowsAtOnce <= row_end; r += kRowsAtOnce)
-        multiply<K, kRowsAtOnce>(args, prepared, tile, r, c, columns, gated);
-      if (row_end - r == 3) multiply<K, 3>(args, prepared, tile, r, c, columns, gated);
-      if (row_end - r == 2) multiply<K, 2>(args, prepared, tile, r, c, columns, gated);
-      if (row_end - r == 1) multiply<K, 1>(args, prepared, tile, r, c, columns, gated);
+#if defined(__AVX512F__)  // 32 registers
+      for (; r + 8 <= row_end; r += 8) multiply<K, 8>(args, prepared, tile, r, c, columns, gated);
+#endif
+      for (; r + 4 <= row_end; r += 4) multiply<K, 4>(args, prepared, tile, r, c, columns, gated);
+      for (; r + 2 <= row_end; r += 2) multiply<K, 2>(args, prepared, tile, r, c, columns, gated);
+      if (r < row_end) multiply<K, 1>(args, prepared, tile, r, c, columns, gated);
     }
   }
 }

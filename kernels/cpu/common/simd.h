@@ -290,21 +290,32 @@ inline Vf magnitude(Vf v) { return as_float(iand(as_int(v), iset1(0x7FFFFFFF)));
 
 inline float square_root(float v) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(v))); }
 
-/// Largest lane.
+/// Largest lane and sum of the lanes.
+#if defined(__AVX512F__)
+inline std::int32_t max_lane(Vi v) { return _mm512_reduce_max_epi32(v); }
+inline std::int32_t sum(Vi v) { return _mm512_reduce_add_epi32(v); }
+#else
+inline __m128i folded_max(__m128i v) { return v; }
+inline __m128i folded_sum(__m128i v) { return v; }
+#if defined(__AVX2__)
+inline __m128i folded_max(__m256i v) {
+  return _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+}
+inline __m128i folded_sum(__m256i v) {
+  return _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+}
+#endif
 inline std::int32_t max_lane(Vi v) {
-  alignas(64) std::int32_t lanes[kLanes];
-  istore(lanes, v);
-  std::int32_t m = lanes[0];
-  for (int i = 1; i < kLanes; ++i) m = lanes[i] > m ? lanes[i] : m;
-  return m;
+  __m128i m = folded_max(v);
+  m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4E));
+  return _mm_cvtsi128_si32(_mm_max_epi32(m, _mm_shuffle_epi32(m, 0xB1)));
 }
 inline std::int32_t sum(Vi v) {
-  alignas(64) std::int32_t lanes[kLanes];
-  istore(lanes, v);
-  std::int32_t s = 0;
-  for (int i = 0; i < kLanes; ++i) s += lanes[i];
-  return s;
+  __m128i s = folded_sum(v);
+  s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4E));
+  return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xB1)));
 }
+#endif
 
 /// e^x to about 2 ulp; 0 below -86.9, infinity above 88.7; NaN stays NaN.
 /// Cody and Waite's reduction to |r| <= ln 2 / 2, then the Taylor polynomial of degree 7.
