@@ -1,5 +1,7 @@
 #include "kernelc/build.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "closure/checks.h"
@@ -31,10 +33,10 @@ Result<fs::path> assemble_images(const Plan& plan, const Options& options) {
   if (fs::exists(object)) return object;
   const fs::path source = options.out / "images.s";
   MET_TRY(write_if_changed(source, text));
-  const fs::path fresh = options.out / "images.o";
+  const fs::path fresh = options.cache / ("images-" + key + "." + std::to_string(::getpid()) + ".o");
   MET_TRY(check_run({{options.cxx, "-c", source.string(), "-o", fresh.string()}, {}}));
   std::error_code error;
-  fs::copy_file(fresh, object, fs::copy_options::overwrite_existing, error);
+  fs::rename(fresh, object, error);  // builds of other presets may be reading the cache
   return error ? fail(ErrorCode::kIo, error.message(), object.string()) : Result<fs::path>(object);
 }
 
