@@ -49,6 +49,17 @@ struct PromptLogprobWork {
   std::int32_t top = 0;  ///< how many of the best to name
 };
 
+/// Sizes that a device allocates for, so that no step exceeds them.
+struct StepLimits {
+  std::int64_t tokens = 0;
+  std::int64_t rows = 0;  ///< of a step; device rows are as many
+  std::int64_t logits = 0;
+  std::int64_t table = 0;      ///< entries of block_table
+  std::int64_t table_row = 0;  ///< entries of one row's
+  std::int64_t copies = 0;
+};
+StepLimits step_limits(const PlanConfig& config);
+
 /// One step as flat arrays. Spans and pointers in it stay valid until the step has settled; the arrays belong
 /// to a step slot that is used again only then (X2).
 struct StepBatch {
@@ -69,6 +80,7 @@ struct StepBatch {
   std::vector<PromptLogprobWork> prompt_logprobs;
 
   void clear();
+  void reserve(const StepLimits& limits);  ///< so that no step allocates (E10)
 };
 
 /// Set by the device on one sampled row; its request fails, the others do not notice (F2, F3).
@@ -89,17 +101,6 @@ struct StepResults {
   std::vector<SampleResult> samples;
   std::vector<PositionLogprobs> prompt_logprobs;
 };
-
-/// Sizes that a device allocates for, so that no step exceeds them.
-struct StepLimits {
-  std::int64_t tokens = 0;
-  std::int64_t rows = 0;  ///< of a step; device rows are as many
-  std::int64_t logits = 0;
-  std::int64_t table = 0;      ///< entries of block_table
-  std::int64_t table_row = 0;  ///< entries of one row's
-  std::int64_t copies = 0;
-};
-StepLimits step_limits(const PlanConfig& config);
 
 /// Called from one thread only. A returned error is a device failure: the engine stops and the process ends
 /// (F4).

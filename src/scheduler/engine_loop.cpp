@@ -36,6 +36,7 @@ EngineLoop::EngineLoop(const EngineConfig& config, Inbox& inbox, Executor& execu
   live_.reserve(rows);
   removed_.reserve(rows);
   live_views_.reserve(rows);
+  for (StepSlot& slot : slots_) slot.batch.reserve(step_limits(config.plan));
   numbers_.blocks_total = config.plan.blocks_total;
   numbers_.last_progress_us = clock.now_us();
   publish_numbers();

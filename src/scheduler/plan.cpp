@@ -81,6 +81,21 @@ void StepBatch::clear() {
   prompt_logprobs.clear();
 }
 
+void StepBatch::reserve(const StepLimits& limits) {
+  const auto rows_max = static_cast<std::size_t>(limits.rows);
+  const auto tokens_max = static_cast<std::size_t>(limits.tokens);
+  removed.reserve(rows_max);
+  added.reserve(rows_max);
+  copies.reserve(static_cast<std::size_t>(limits.copies));
+  rows.reserve(rows_max);
+  device_rows.reserve(rows_max);
+  tokens.reserve(tokens_max);
+  positions.reserve(tokens_max);
+  block_table.reserve(static_cast<std::size_t>(limits.table));
+  logits.reserve(static_cast<std::size_t>(limits.logits));
+  samples.reserve(rows_max);
+}
+
 StepLimits step_limits(const PlanConfig& config) {
   const std::int64_t blocks_row = config.blocks_of(config.max_seq_len) + 1;
   return {.tokens = config.batch_tokens_max(),
