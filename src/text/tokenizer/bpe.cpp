@@ -259,9 +259,10 @@ void MergeTable::reserve(std::size_t merges) {
   std::vector<Slot> old(slots);
   old.swap(slots_);
   mask_ = slots - 1;
+  shift_ = 64U - static_cast<unsigned>(std::bit_width(mask_));
   for (const Slot& slot : old) {
     if (slot.key == kEmpty) continue;
-    std::size_t i = spread(slot.key) & mask_;
+    std::size_t i = spread(slot.key);
     while (slots_[i].key != kEmpty) i = (i + 1) & mask_;
     slots_[i] = slot;
   }
@@ -270,7 +271,7 @@ void MergeTable::reserve(std::size_t merges) {
 void MergeTable::set(TokenId left, TokenId right, Merge merge) {
   if ((used_ + 1) * 2 > slots_.size()) reserve(std::max<std::size_t>(32, slots_.size()));
   const std::uint64_t key = pack(left, right);
-  std::size_t i = spread(key) & mask_;
+  std::size_t i = spread(key);
   while (slots_[i].key != kEmpty && slots_[i].key != key) i = (i + 1) & mask_;
   if (slots_[i].key == kEmpty) ++used_;
   slots_[i] = {key, merge};

@@ -23,7 +23,7 @@ class MergeTable {
   Merge find(TokenId left, TokenId right) const {
     if (slots_.empty()) return {};
     const std::uint64_t key = pack(left, right);
-    for (std::size_t i = spread(key) & mask_;; i = (i + 1) & mask_) {
+    for (std::size_t i = spread(key);; i = (i + 1) & mask_) {
       if (slots_[i].key == key) return slots_[i].merge;
       if (slots_[i].key == kEmpty) return {};
     }
@@ -38,10 +38,12 @@ class MergeTable {
   static std::uint64_t pack(TokenId left, TokenId right) {
     return (std::uint64_t{static_cast<std::uint32_t>(left)} << 32U) | static_cast<std::uint32_t>(right);
   }
-  static std::size_t spread(std::uint64_t key) { return (key * 0x9E3779B97F4A7C15U) >> 24U; }
+  // Fibonacci hashing: only the top bits of the product depend on all of the key.
+  std::size_t spread(std::uint64_t key) const { return (key * 0x9E3779B97F4A7C15U) >> shift_; }
 
   std::vector<Slot> slots_;
   std::size_t mask_ = 0;
+  unsigned shift_ = 63;
   std::size_t used_ = 0;
 };
 

@@ -42,15 +42,19 @@ inline void spell_bytes(std::string_view bytes, std::string& out) {
 /// is outside the alphabet.
 inline bool unspell_bytes(std::string_view spelling, std::string& out) {
   const std::size_t before = out.size();
-  while (!spelling.empty()) {
-    const utf8::Decoded d = utf8::decode(spelling);
-    const int byte = d.valid ? character_byte(d.code_point) : -1;
+  for (std::size_t i = 0; i < spelling.size(); ++i) {
+    const auto lead = static_cast<unsigned char>(spelling[i]);
+    char32_t point = lead;
+    if (lead >= 0xC0 && lead < 0xE0 && i + 1 < spelling.size())  // the alphabet ends below U+0200
+      point = ((lead & 0x1FU) << 6U) | (static_cast<unsigned char>(spelling[++i]) & 0x3FU);
+    else if (lead >= 0x80)
+      point = 0xFFFD;
+    const int byte = character_byte(point);
     if (byte < 0) {
       out.resize(before);
       return false;
     }
     out += static_cast<char>(byte);
-    spelling.remove_prefix(d.length);
   }
   return true;
 }

@@ -106,6 +106,15 @@ TokenId TokenizerState::find(std::string_view spelled) const {
   return utf8::valid(spelled) && unspell_bytes(spelled, bytes) ? pieces.find(bytes) : PieceTable::kNone;
 }
 
+TokenId TokenizerState::find_piece(std::string_view spelled) const {
+  thread_local std::string bytes;
+  bytes.clear();
+  const TokenId id = !byte_level                     ? pieces.find(spelled)
+                     : unspell_bytes(spelled, bytes) ? pieces.find(bytes)
+                                                     : PieceTable::kNone;
+  return id >= 0 ? id : find(spelled);
+}
+
 std::string_view TokenizerState::stream_bytes(TokenId id) const {
   if (!byte_level) {
     if (id < 0 || static_cast<std::size_t>(id) + 1 >= stream_offsets_.size()) return {};

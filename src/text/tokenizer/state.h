@@ -50,6 +50,8 @@ class TokenizerState {
   std::size_t size() const;
   std::string spelled(TokenId id) const;
   TokenId find(std::string_view spelled) const;
+  /// As `find`, quick for pieces of the model: for the parts of merges.
+  TokenId find_piece(std::string_view spelled) const;
   std::string_view stream_bytes(TokenId id) const;
   std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options) const;
   std::string decode(std::span<const TokenId> ids, bool skip_special) const;

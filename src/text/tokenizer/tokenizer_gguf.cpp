@@ -77,9 +77,9 @@ Result<MergeTable> read_merges(const GgufVocabulary& v, const TokenizerState& st
     const std::string_view right = merge.substr(blank + 1);
     joined = left;
     joined += right;
-    const TokenId a = state.find(left);
-    const TokenId b = state.find(right);
-    const TokenId both = state.find(joined);
+    const TokenId a = state.find_piece(left);
+    const TokenId b = state.find_piece(right);
+    const TokenId both = state.find_piece(joined);
     if (a < 0 || b < 0 || both < 0)
       return corrupt(key_of("merges"), "merge " + std::to_string(rank) + ": '" +
                                            std::string(merge.substr(0, 80)) +

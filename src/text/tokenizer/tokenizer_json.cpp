@@ -109,7 +109,7 @@ Result<std::vector<double>> read_scored_vocabulary(std::string_view text, Tokeni
 }
 
 Result<TokenId> merge_part(const TokenizerState& state, std::string_view part, std::size_t rank) {
-  const TokenId id = state.find(part);
+  const TokenId id = state.find_piece(part);
   if (id < 0)
     return invalid("merges", "merge " + std::to_string(rank) + ": '" + std::string(part.substr(0, 80)) +
                                  "' is not in the vocabulary");
