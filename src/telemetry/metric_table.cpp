@@ -53,7 +53,7 @@ constexpr Metric kMetrics[] = {
     {"met_overshoot_tokens_total", kCounter, "tokens", {}, "Positions computed past a request's end."},
     {"met_wait_reasons", kGauge, "sequences", {"reason"}, "Sequences that the last step did not advance."},
     {"met_blocks", kGauge, "blocks", {"group", "state"}, "KV blocks: free, evictable, referenced."},
-    {"met_block_evictions_total", kCounter, "blocks", {}, "Cached blocks given up for new ones."},
+    {"met_evictions_total", kCounter, "blocks", {}, "Cached blocks given up for new ones."},
     {"met_steps_total", kCounter, "steps", {}, "Steps done."},
     {"met_faulted", kGauge, "flag", {}, "1 after a device failure."},
     {"met_draining", kGauge, "flag", {}, "1 during shutdown."},
