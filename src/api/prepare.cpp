@@ -42,6 +42,8 @@ sampling::SamplingParams sampling_of(const GenerationRequest& request, const tex
     if (breakers.empty()) breakers = {"\n", ":", "\"", "*"};
     for (const std::string& breaker : breakers) add_breaker(breaker, tokenizer, params.dry_breakers);
   }
+  if (request.best_of.value_or(request.n) > request.n)  // candidates are ranked by it
+    params.logprobs = std::max(params.logprobs, 0);
   return params;
 }
 
@@ -84,24 +86,6 @@ std::expected<void, ApiError> check_length(const Prompt& prompt, std::string_vie
   return std::unexpected(error);
 }
 
-scheduler::Request common_request(const GenerationRequest& r, const ModelText& model) {
-  scheduler::Request out;
-  out.sampling = sampling_of(r, model.tokenizer);
-  if (!r.ignore_eos) out.eos_ids = model.eos_ids;
-  out.stop_ids = r.stop_token_ids;
-  out.n = r.best_of.value_or(r.n);
-  if (out.n > r.n) out.sampling.logprobs = std::max(out.sampling.logprobs, 0);  // candidates are ranked by it
-  out.priority = r.priority;
-  out.cache_salt = r.cache_salt;
-  if (r.timeout_s) out.timeout_us = static_cast<std::int64_t>(*r.timeout_s * 1e6);
-  const bool scores_prompt = r.echo && r.logprobs >= 0;
-  if (r.prompt_logprobs || scores_prompt) {
-    out.prompt_logprobs = true;
-    out.prompt_logprobs_top = std::max(r.prompt_logprobs.value_or(0), scores_prompt ? r.logprobs : 0);
-  }
-  return out;
-}
-
 }  // namespace
 
 Result<Ids> chat_ids(const json::Array& messages, const RenderOptions& options, const ModelText& model) {
@@ -135,9 +119,7 @@ std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, cons
     const auto fits = check_length(prompt, chat ? "messages" : "prompt", max_seq_len);
     if (!fits) return std::unexpected(fits.error());
   }
-  out.common = common_request(request, model);
-  out.common.max_tokens =
-      request.max_tokens.value_or(max_seq_len);  // the engine clamps each to its context (R13)
+  out.sampling = sampling_of(request, model.tokenizer);
   return out;
 }
 

@@ -8,7 +8,7 @@
 #include "api/error.h"
 #include "api/model_text.h"
 #include "api/request.h"
-#include "scheduler/request.h"
+#include "sampling/params.h"
 
 namespace met::api {
 
@@ -18,10 +18,10 @@ struct Prompt {
   std::string text;
 };
 
-/// What a handler submits: one scheduler request for each prompt, all alike but for their ids.
+/// What a handler submits: the prompts, and what they are sampled with.
 struct Prepared {
   std::vector<Prompt> prompts;
-  scheduler::Request common;  ///< without a prompt; max_tokens is the request's, or what the context leaves
+  sampling::SamplingParams sampling;  ///< the request's, with words and breakers as ids
 };
 
 /// Renders, tokenizes and checks lengths. Work of a text thread: time is linear in the prompt. Errors: the

@@ -5,10 +5,10 @@
 #include <expected>
 #include <optional>
 
-#include "api/choice.h"
 #include "api/encoder.h"
 #include "api/prepare.h"
 #include "core/concat.h"
+#include "server/choice.h"
 #include "server/routes.h"
 
 namespace met::server {
@@ -23,6 +23,25 @@ struct Work {
   api::GenerationRequest request;
   api::Prepared prepared;
 };
+
+/// What the engine is asked, the same for each prompt of the request.
+scheduler::Request engine_request(const api::GenerationRequest& r, const Services& met,
+                                  const api::Prepared& prepared) {
+  scheduler::Request out;
+  out.sampling = prepared.sampling;
+  out.max_tokens =
+      r.max_tokens.value_or(met.engine.max_seq_len());  // clamped to what the context leaves (R13)
+  if (!r.ignore_eos) out.eos_ids = met.text->eos_ids;
+  out.stop_ids = r.stop_token_ids;
+  out.n = r.best_of.value_or(r.n);
+  out.priority = r.priority;
+  out.cache_salt = r.cache_salt;
+  if (r.timeout_s) out.timeout_us = static_cast<std::int64_t>(*r.timeout_s * 1e6);
+  const bool scores_prompt = r.echo && r.logprobs >= 0;
+  out.prompt_logprobs = r.prompt_logprobs || scores_prompt;
+  out.prompt_logprobs_top = std::max(r.prompt_logprobs.value_or(0), scores_prompt ? r.logprobs : 0);
+  return out;
+}
 
 /// Work of a text thread: JSON, fields, template, ids.
 std::expected<Work, ApiError> make_work(Api api_route, const std::string& body, const Services& met) {
@@ -41,7 +60,11 @@ std::expected<Work, ApiError> make_work(Api api_route, const std::string& body, 
 class Run {
  public:
   Run(Exchange& http, Services& met, Api api_route, Work work)
-      : http_(http), met_(met), work_(std::move(work)), total_choices_(work_.prepared.common.n) {
+      : http_(http),
+        met_(met),
+        work_(std::move(work)),
+        common_(engine_request(work_.request, met, work_.prepared)) {
+    common_.tenant = http.tenant();
     const bool chat = api_route == Api::kChat;
     api::AnswerHead head{.id = random_id(chat ? "chatcmpl-" : "cmpl-"),
                          .created = static_cast<std::int64_t>(std::time(nullptr)),
@@ -77,7 +100,7 @@ class Run {
   struct Branch {
     std::size_t prompt = 0;
     std::unique_ptr<scheduler::Generation> generation;
-    std::vector<api::Choice> choices;
+    std::vector<Choice> choices;
     int open = 0;
     std::int64_t cached = 0;
   };
@@ -85,20 +108,19 @@ class Run {
   std::optional<ApiError> submit_some(std::string& out) {
     while (next_prompt_ < work_.prepared.prompts.size() && branches_.size() < kPromptsAtOnce) {
       Branch branch{.prompt = next_prompt_};
-      for (int i = 0; i < total_choices_; ++i) {
-        auto choice = api::Choice::create(static_cast<int>(next_prompt_) * total_choices_ + i, work_.request,
-                                          *met_.text);
+      for (int i = 0; i < common_.n; ++i) {
+        auto choice =
+            Choice::create(static_cast<int>(next_prompt_) * common_.n + i, work_.request, *met_.text);
         if (!choice) return ApiError(choice.error());
         branch.choices.push_back(std::move(*choice));
       }
-      if (work_.prepared.common.max_tokens == 0 && !work_.prepared.common.prompt_logprobs) {
-        for (api::Choice& choice : branch.choices) emit(choice.finish(scheduler::FinishReason::kLength), out);
+      if (common_.max_tokens == 0 && !common_.prompt_logprobs) {
+        for (Choice& choice : branch.choices) emit(choice.finish(scheduler::FinishReason::kLength), out);
         ++next_prompt_;
         continue;
       }
-      scheduler::Request request = work_.prepared.common;
+      scheduler::Request request = common_;
       request.prompt = work_.prepared.prompts[next_prompt_].ids;
-      request.tenant = http_.tenant();
       auto generation = met_.engine.submit(std::move(request));
       if (!generation) {
         // The engine is full, of our own earlier prompts too: those end first.
@@ -107,7 +129,7 @@ class Run {
       }
       branch.generation = std::move(*generation);
       branch.generation->on_ready(http_.wake().notifier());
-      branch.open = total_choices_;
+      branch.open = common_.n;
       branches_.push_back(std::move(branch));
       ++next_prompt_;
     }
@@ -116,7 +138,7 @@ class Run {
 
   std::optional<ApiError> take(Branch& branch, const scheduler::Event& event, std::string& out) {
     using Kind = scheduler::Event::Kind;
-    api::Choice& choice = branch.choices[static_cast<std::size_t>(event.choice)];
+    Choice& choice = branch.choices[static_cast<std::size_t>(event.choice)];
     switch (event.kind) {
       case Kind::kAccepted:
         break;
@@ -126,7 +148,7 @@ class Run {
       case Kind::kPromptLogprobs:
         encoder_->prompt(
             branch.prompt,
-            api::prompt_entries(work_.prepared.prompts[branch.prompt].ids, event.logprobs, *met_.text), out);
+            prompt_entries(work_.prepared.prompts[branch.prompt].ids, event.logprobs, *met_.text), out);
         break;
       case Kind::kTokens: {
         if (choice.ended()) break;
@@ -173,7 +195,7 @@ class Run {
   Exchange& http_;
   Services& met_;
   Work work_;
-  const int total_choices_;
+  scheduler::Request common_;  // without a prompt
   std::unique_ptr<api::Encoder> encoder_;
   std::vector<Branch> branches_;
   std::size_t next_prompt_ = 0;

@@ -1,10 +1,10 @@
-#include "api/choice.h"
+#include "server/choice.h"
 
 #include <algorithm>
 
 #include "core/utf8.h"
 
-namespace met::api {
+namespace met::server {
 namespace {
 
 /// Bytes of one token as text: invalid sequences become U+FFFD.
@@ -16,15 +16,15 @@ std::string as_text(std::string_view bytes) {
   return out;
 }
 
-ScoredToken scored(const ModelText& model, TokenId id, float logprob) {
-  ScoredToken out{.id = id, .bytes = std::string(model.tokenizer.token_bytes(id)), .logprob = logprob};
+api::ScoredToken scored(const api::ModelText& model, api::TokenId id, float logprob) {
+  api::ScoredToken out{.id = id, .bytes = std::string(model.tokenizer.token_bytes(id)), .logprob = logprob};
   out.text = model.tokenizer.is_special(id) ? model.tokenizer.piece(id) : as_text(out.bytes);
   return out;
 }
 
-TokenEntry entry_of(const ModelText& model, TokenId id, std::string token_text,
-                    const scheduler::PositionLogprobs* logprobs) {
-  TokenEntry entry;
+api::TokenEntry entry_of(const api::ModelText& model, api::TokenId id, std::string token_text,
+                         const scheduler::PositionLogprobs* logprobs) {
+  api::TokenEntry entry;
   entry.token = scored(model, id, logprobs != nullptr ? logprobs->chosen : 0);
   entry.token.text = std::move(token_text);
   entry.scored = logprobs != nullptr;
@@ -34,11 +34,11 @@ TokenEntry entry_of(const ModelText& model, TokenId id, std::string token_text,
   return entry;
 }
 
-bool contains(const std::vector<TokenId>& ids, TokenId id) {
+bool contains(const std::vector<api::TokenId>& ids, api::TokenId id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-Finish finish_of(scheduler::FinishReason reason) {
+api::Finish finish_of(scheduler::FinishReason reason) {
   using scheduler::FinishReason;
   switch (reason) {
     case FinishReason::kEos:
@@ -57,7 +57,8 @@ Finish finish_of(scheduler::FinishReason reason) {
 
 }  // namespace
 
-Result<Choice> Choice::create(int number, const GenerationRequest& request, const ModelText& model) {
+Result<Choice> Choice::create(int number, const api::GenerationRequest& request,
+                              const api::ModelText& model) {
   MET_ASSIGN(text::Machine machine,
              text::Machine::create(model.tokenizer, {.stops = request.stop,
                                                      .include_stop = request.include_stop_str_in_output,
@@ -65,20 +66,21 @@ Result<Choice> Choice::create(int number, const GenerationRequest& request, cons
   return Choice(number, request, model, std::move(machine));
 }
 
-Choice::Choice(int number, const GenerationRequest& request, const ModelText& model, text::Machine machine)
+Choice::Choice(int number, const api::GenerationRequest& request, const api::ModelText& model,
+               text::Machine machine)
     : number_(number),
       model_(&model),
       stops_(request.stop),
-      eos_ids_(request.ignore_eos ? std::vector<TokenId>{} : model.eos_ids),
+      eos_ids_(request.ignore_eos ? std::vector<api::TokenId>{} : model.eos_ids),
       stop_ids_(request.stop_token_ids),
       keep_stop_token_(request.include_stop_str_in_output),
       want_entries_(request.logprobs >= 0),
       machine_(std::move(machine)),
       token_texts_(model.tokenizer, request.skip_special_tokens) {}
 
-bool Choice::ends(TokenId id) const { return contains(eos_ids_, id) || contains(stop_ids_, id); }
+bool Choice::ends(api::TokenId id) const { return contains(eos_ids_, id) || contains(stop_ids_, id); }
 
-void Choice::take(std::vector<text::Piece> pieces, AnswerPart& part) {
+void Choice::take(std::vector<text::Piece> pieces, api::AnswerPart& part) {
   for (text::Piece& piece : pieces) {
     part.text += piece.text;
     const std::size_t count = std::min(piece.tokens_end - piece.tokens_begin, held_ids_.size());
@@ -91,7 +93,7 @@ void Choice::take(std::vector<text::Piece> pieces, AnswerPart& part) {
   }
 }
 
-void Choice::add(TokenId id, const scheduler::PositionLogprobs* logprobs, AnswerPart& part) {
+void Choice::add(api::TokenId id, const scheduler::PositionLogprobs* logprobs, api::AnswerPart& part) {
   ++completion_tokens_;
   if (logprobs != nullptr) part.logprob_sum += logprobs->chosen;
   if (ends(id)) {
@@ -104,13 +106,13 @@ void Choice::add(TokenId id, const scheduler::PositionLogprobs* logprobs, Answer
   take(machine_.push({&id, 1}), part);
 }
 
-AnswerPart Choice::push(const scheduler::Event& event) {
-  AnswerPart part{.choice = number_};
+api::AnswerPart Choice::push(const scheduler::Event& event) {
+  api::AnswerPart part{.choice = number_};
   for (std::size_t i = 0; i < event.ids.size() && !ended_; ++i) {
     add(event.ids[i], i < event.logprobs.size() ? &event.logprobs[i] : nullptr, part);
     if (!machine_.stopped()) continue;
     ended_ = true;
-    part.finish = Finish{"stop", json::Value(stops_[*machine_.stop_index()])};
+    part.finish = api::Finish{"stop", json::Value(stops_[*machine_.stop_index()])};
     std::move(held_ids_.begin(), held_ids_.end(), std::back_inserter(part.ids));
     std::move(held_entries_.begin(), held_entries_.end(), std::back_inserter(part.entries));
     held_ids_.clear();
@@ -119,8 +121,8 @@ AnswerPart Choice::push(const scheduler::Event& event) {
   return part;
 }
 
-AnswerPart Choice::finish(scheduler::FinishReason reason) {
-  AnswerPart part{.choice = number_};
+api::AnswerPart Choice::finish(scheduler::FinishReason reason) {
+  api::AnswerPart part{.choice = number_};
   if (ended_) return part;
   ended_ = true;
   take(machine_.finish(), part);
@@ -135,10 +137,10 @@ AnswerPart Choice::finish(scheduler::FinishReason reason) {
   return part;
 }
 
-std::vector<TokenEntry> prompt_entries(const std::vector<TokenId>& ids,
-                                       const std::vector<scheduler::PositionLogprobs>& logprobs,
-                                       const ModelText& model) {
-  std::vector<TokenEntry> out;
+std::vector<api::TokenEntry> prompt_entries(const std::vector<api::TokenId>& ids,
+                                            const std::vector<scheduler::PositionLogprobs>& logprobs,
+                                            const api::ModelText& model) {
+  std::vector<api::TokenEntry> out;
   text::StreamDecoder texts(model.tokenizer, /*skip_special=*/false);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const bool has = i > 0 && i - 1 < logprobs.size();
@@ -148,4 +150,4 @@ std::vector<TokenEntry> prompt_entries(const std::vector<TokenId>& ids,
   return out;
 }
 
-}  // namespace met::api
+}  // namespace met::server

@@ -10,19 +10,20 @@
 #include "scheduler/request.h"
 #include "text/machine/machine.h"
 
-namespace met::api {
+namespace met::server {
 
 /// Detokenizes, finds stop strings, pairs ids with their log-probabilities. The model must outlive it. Used
 /// from one thread at a time.
 class Choice {
  public:
   /// `number` is the choice's index on the wire. Errors: those of text::Machine, field "stop".
-  static Result<Choice> create(int number, const GenerationRequest& request, const ModelText& model);
+  static Result<Choice> create(int number, const api::GenerationRequest& request,
+                               const api::ModelText& model);
 
   /// Takes a kTokens event. Ids after a stop string are ignored.
-  AnswerPart push(const scheduler::Event& event);
+  api::AnswerPart push(const scheduler::Event& event);
   /// The end as the engine told it (kFinished).
-  AnswerPart finish(scheduler::FinishReason reason);
+  api::AnswerPart finish(scheduler::FinishReason reason);
 
   /// A stop string ended the text: the part that says so was given by `push`.
   bool stopped() const { return machine_.stopped(); }
@@ -31,23 +32,24 @@ class Choice {
   std::int64_t completion_tokens() const { return completion_tokens_; }
 
  private:
-  Choice(int number, const GenerationRequest& request, const ModelText& model, text::Machine machine);
-  bool ends(TokenId id) const;
-  void add(TokenId id, const scheduler::PositionLogprobs* logprobs, AnswerPart& part);
-  void take(std::vector<text::Piece> pieces, AnswerPart& part);
+  Choice(int number, const api::GenerationRequest& request, const api::ModelText& model,
+         text::Machine machine);
+  bool ends(api::TokenId id) const;
+  void add(api::TokenId id, const scheduler::PositionLogprobs* logprobs, api::AnswerPart& part);
+  void take(std::vector<text::Piece> pieces, api::AnswerPart& part);
 
   int number_;
-  const ModelText* model_;
+  const api::ModelText* model_;
   std::vector<std::string> stops_;
-  std::vector<TokenId> eos_ids_;
-  std::vector<TokenId> stop_ids_;
+  std::vector<api::TokenId> eos_ids_;
+  std::vector<api::TokenId> stop_ids_;
   bool keep_stop_token_;
   bool want_entries_;
   text::Machine machine_;
   text::StreamDecoder token_texts_;
-  std::vector<TokenId> held_ids_;  // of tokens that no part has covered yet
-  std::vector<TokenEntry> held_entries_;
-  std::optional<TokenId> end_token_;
+  std::vector<api::TokenId> held_ids_;  // of tokens that no part has covered yet
+  std::vector<api::TokenEntry> held_entries_;
+  std::optional<api::TokenId> end_token_;
   bool end_token_shown_ = false;
   std::int64_t completion_tokens_ = 0;
   bool ended_ = false;
@@ -55,8 +57,8 @@ class Choice {
 
 /// Entries of a prompt's tokens from kPromptLogprobs: the first is not scored. Texts concatenate to the
 /// prompt's.
-std::vector<TokenEntry> prompt_entries(const std::vector<TokenId>& ids,
-                                       const std::vector<scheduler::PositionLogprobs>& logprobs,
-                                       const ModelText& model);
+std::vector<api::TokenEntry> prompt_entries(const std::vector<api::TokenId>& ids,
+                                            const std::vector<scheduler::PositionLogprobs>& logprobs,
+                                            const api::ModelText& model);
 
-}  // namespace met::api
+}  // namespace met::server
