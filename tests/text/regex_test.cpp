@@ -9,8 +9,6 @@
 
 namespace met::text {
 
-bool operator==(const ByteRange& a, const ByteRange& b) { return a.begin == b.begin && a.end == b.end; }
-
 namespace {
 
 std::vector<std::string> matches(const Regex& regex, std::string_view text) {
