@@ -129,6 +129,10 @@ TEST(Jinja, LanguageDetailsBeyondTheCorpus) {
        "100000000000000000000 2.0 True 2"},
       {"{{ [1,2,3][::-2] }} {{ 'abc'[-2:] }} {{ (1,2,3)[1:] }} {{ range(0,10,3)|list }}",
        "[3, 1] bc (2, 3) [0, 3, 6, 9]"},
+      {"{{ 'é'.encode() }} {{ '<b>x</b> &amp; y'|striptags }} {{ 1250|round(-2) }}",
+       "b'\\xc3\\xa9' x & y 1200"},
+      {"{{ {'b': {'d': 1, 'c': 2}, 'a': 3}|pprint }} {{ nothing is callable }}",
+       "{'a': 3, 'b': {'c': 2, 'd': 1}} True"},
   };
   for (const Case& c : cases) EXPECT_EQ(text_of(render(c.source, {})), c.want) << c.source;
 }

@@ -115,7 +115,7 @@ void append_string(StrBuilder& out, const Value& v) {
 
 namespace {
 
-void append_quoted(StrBuilder& out, const Str& s) {
+void append_quoted(StrBuilder& out, const Str& s, bool bytes) {
   const bool has_single = s.text.find('\'') != std::string::npos;
   const char quote = has_single && s.text.find('"') == std::string::npos ? '"' : '\'';
   constexpr char kHex[] = "0123456789abcdef";
@@ -125,7 +125,11 @@ void append_quoted(StrBuilder& out, const Str& s) {
     const bool untrusted = any_untrusted(s, i, i + d.length);
     const char32_t p = d.code_point;
     std::string piece;
-    if (p == static_cast<unsigned char>(quote) || p == '\\')
+    if (bytes && p >= 0x80) {
+      for (const char c : s.text.substr(i, d.length))
+        piece +=
+            {'\\', 'x', kHex[static_cast<unsigned char>(c) >> 4U], kHex[static_cast<unsigned char>(c) & 15U]};
+    } else if (p == static_cast<unsigned char>(quote) || p == '\\')
       piece = {'\\', static_cast<char>(p)};
     else if (p == '\n')
       piece = "\\n";
@@ -180,9 +184,9 @@ void append_repr(StrBuilder& out, const Value& v, int depth) {
       return out.append(json::python_float(v.as_float()));
     case Kind::kBytes:
       out.append("b");
-      [[fallthrough]];
+      return append_quoted(out, v.str(), /*bytes=*/true);
     case Kind::kString:
-      return append_quoted(out, v.str());
+      return append_quoted(out, v.str(), /*bytes=*/false);
     case Kind::kList:
       return append_items(out, v.seq().items, "[", "]", depth);
     case Kind::kTuple:

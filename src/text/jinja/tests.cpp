@@ -20,6 +20,11 @@ Value is_kind(Interpreter&, Arguments& a) {
   return subject(a).is(K);
 }
 
+/// Undefined values count as callable, as in Jinja.
+Value is_callable(Interpreter&, Arguments& a) {
+  return subject(a).is(Kind::kCallable) || subject(a).is_undefined();
+}
+
 Value is_defined(Interpreter&, Arguments& a) { return !subject(a).is_undefined(); }
 Value is_true(Interpreter&, Arguments& a) { return subject(a).is(Kind::kBool) && subject(a).as_bool(); }
 Value is_false(Interpreter&, Arguments& a) { return subject(a).is(Kind::kBool) && !subject(a).as_bool(); }
@@ -84,7 +89,7 @@ constexpr Entry kTests[] = {
     {"boolean", is_kind<Kind::kBool>},
     {"integer", is_kind<Kind::kInt>},
     {"float", is_kind<Kind::kFloat>},
-    {"callable", is_kind<Kind::kCallable>},
+    {"callable", is_callable},
     {"number", is_number},
     {"sequence", is_sequence},
     {"iterable", is_iterable},

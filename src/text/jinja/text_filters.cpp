@@ -125,7 +125,13 @@ Value filter_striptags(Interpreter& run, Arguments& a) {
     stripped.append(s.str(), at, open);
     at = close + (comment ? 3 : 1);
   }
-  const Value plain = stripped.take();
+  Value plain = stripped.take();
+  constexpr std::pair<std::string_view, std::string_view> kEntities[] = {
+      {"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", "\""}, {"&#34;", "\""}, {"&#39;", "'"}, {"&amp;", "&"}};
+  for (const auto& [from, to] : kEntities)
+    if (plain.text().find(from) != std::string::npos)
+      plain = replace(run.heap(), plain.str(), run.heap().string(std::string(from)).str(),
+                      run.heap().string(std::string(to)).str(), -1);
   StrBuilder out(run.heap());
   for (const Value& word : split(run.heap(), plain.str(), nullptr, -1, false)) {
     if (out.size() != 0) out.append(" ");
@@ -259,9 +265,25 @@ Value filter_filesizeformat(Interpreter& run, Arguments& a) {
 
 Value filter_string(Interpreter& run, Arguments& a) { return text_of(run, a); }
 
+/// The value with the members of every mapping sorted by key, as pprint writes them (it does not wrap here).
+Value sorted_members(const Heap& heap, const Value& v) {
+  if (v.is_sequence()) {
+    std::vector<Value> items;
+    for (const Value& item : v.seq().items) items.push_back(sorted_members(heap, item));
+    return heap.sequence(v.kind(), std::move(items));
+  }
+  if (!v.is(Kind::kDict)) return v;
+  std::vector<std::pair<Value, Value>> members;
+  for (const auto& [key, value] : v.dict().members) members.emplace_back(key, sorted_members(heap, value));
+  std::ranges::stable_sort(members, [](const auto& x, const auto& y) {
+    return x.first.is_string() && y.first.is_string() && x.first.text() < y.first.text();
+  });
+  return heap.dict(std::move(members));
+}
+
 Value filter_pprint(Interpreter& run, Arguments& a) {
   StrBuilder out(run.heap());
-  append_repr(out, a.positional[0]);
+  append_repr(out, sorted_members(run.heap(), a.positional[0]));
   return out.take();
 }
 
@@ -386,8 +408,8 @@ Value filter_round(Interpreter&, Arguments& a) {
   if (method != "common" && method != "ceil" && method != "floor")
     value_error("method must be common, ceil or floor");
   if (method == "common") {
-    if (args[0].is_int() && digits >= 0) return args[0].as_int();
-    return round_to(v, digits);
+    if (!args[0].is_int()) return round_to(v, digits);
+    return digits >= 0 ? Value(args[0].as_int()) : whole(round_to(v, digits));
   }
   const double scale = std::pow(10.0, digits);
   return (method == "ceil" ? std::ceil(v * scale) : std::floor(v * scale)) / scale;
