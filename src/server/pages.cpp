@@ -6,6 +6,7 @@
 #include "core/concat.h"
 #include "server/metrics_page.h"
 #include "server/routes.h"
+#include "telemetry/prometheus.h"
 
 namespace met::server {
 namespace {
@@ -154,6 +155,13 @@ awaitable<void> get_model(Exchange& http, Services& met) {
   co_await http.fail(error);
 }
 
+/// `store` is accepted and keeps nothing, so no id is ever known.
+awaitable<void> get_stored_completion(Exchange& http, Services&) {
+  const ApiError error(
+      {ErrorCode::kNotFound, "there is no stored completion of this id: completions are not stored", "id"});
+  co_await http.fail(error);
+}
+
 awaitable<void> get_health(Exchange& http, Services& met) {
   const auto snapshot = met.engine.snapshot();
   const auto now =
@@ -198,7 +206,8 @@ awaitable<void> get_serve_config(Exchange& http, Services& met) {
 
 awaitable<void> get_metrics(Exchange& http, Services& met) {
   const auto snapshot = met.engine.snapshot();
-  Response response{.body = metrics_page(*snapshot, met), .type = "text/plain; version=0.0.4; charset=utf-8"};
+  Response response{.body = metrics_page(*snapshot, met),
+                    .type = std::string(telemetry::kPrometheusContentType)};
   co_await http.respond(std::move(response));
 }
 

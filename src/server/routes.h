@@ -15,8 +15,7 @@ struct Route {
   std::string_view method;
   std::string_view path;  ///< a last segment "*" takes anything, slashes too
   Handler handler;
-  bool open = false;         ///< answered without a key, and while draining
-  bool unsupported = false;  ///< a public API's route that is not served: 501
+  bool open = false;  ///< answered without a key, and while draining
 };
 std::span<const Route> routes();
 
@@ -33,6 +32,7 @@ awaitable<void> post_completions(Exchange& http, Services& met);
 // pages.cpp
 awaitable<void> get_models(Exchange& http, Services& met);
 awaitable<void> get_model(Exchange& http, Services& met);
+awaitable<void> get_stored_completion(Exchange& http, Services& met);
 awaitable<void> get_health(Exchange& http, Services& met);
 awaitable<void> get_alive(Exchange& http, Services& met);
 awaitable<void> get_version(Exchange& http, Services& met);

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Runs the conformance areas that this server covers against `met serve`, and prints the table by area.
+
+usage: tests/api_blackbox/run.py [--met build/release/met] [--model FILE] [--area a,b] [--json REPORT]
+
+Needs ../shared/conformance beside the repository; without it one line says so and the exit code is 0. Its packages go into
+a venv under build/. Cases of routes and fields that are not served (responses, messages, stored completions, tools,
+response_format) are listed apart and do not fail the run.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import venv
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SUITE = ROOT.parent / "shared" / "conformance"
+AREAS = ("models,auth,chat,chat streaming,completions,parameters,tokenize,health+metrics,stop,limits,determinism,http,"
+         "lifecycle,endurance")
+# Marks of a case that calls what is not served: in its id, or in what the server answered.
+NOT_SERVED_IDS = ("responses", "messages", "count_tokens", "anthropic", "stored_completion", "x_api_key", "mixed_routes")
+NOT_SERVED_REASONS = ("not_supported", "response_format", "/v1/responses", "/v1/messages")
+
+
+def python_with_suite() -> pathlib.Path:
+    where = ROOT / "build" / "conformance-venv"
+    python = where / "bin" / "python"
+    stamp = where / "requirements.txt"
+    wanted = (SUITE / "requirements.txt").read_text()
+    if not (stamp.exists() and stamp.read_text() == wanted):
+        venv.create(where, with_pip=True)
+        subprocess.run([python, "-m", "pip", "-q", "install", "-r", SUITE / "requirements.txt"], check=True)
+        stamp.write_text(wanted)
+    return python
+
+
+def not_served(case: dict) -> bool:
+    return (any(mark in case["id"] for mark in NOT_SERVED_IDS)
+            or any(mark in case["reason"] for mark in NOT_SERVED_REASONS))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--met", default=ROOT / "build" / "release" / "met", type=pathlib.Path)
+    parser.add_argument("--model", default=ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf", type=pathlib.Path)
+    parser.add_argument("--area", default=AREAS)
+    parser.add_argument("--json", default=ROOT / "build" / "conformance.json", type=pathlib.Path)
+    parser.add_argument("--select", help="a pytest -k expression")
+    options = parser.parse_args()
+    for what in (SUITE, options.met, options.model):
+        if not what.exists():
+            print(f"conformance: skipped, {what} is absent")
+            return 0
+    command = (f"{options.met.resolve()} serve {options.model.resolve()} --port {{port}} --max-seq-len 2048 "
+               "--max-batch-size 4 --require-auth --auth-token {api_key}")
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments = [python_with_suite(), "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider", "--rootdir", SUITE, SUITE,
+                 "--server-cmd", command, "--api-key", "conformance-key", "--ctx", "2048", "--area", options.area,
+                 "--report-json", options.json.resolve()]
+    if options.select:
+        arguments += ["-k", options.select]
+    subprocess.run(arguments, cwd=options.json.parent, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}, check=False)
+    if not options.json.exists():
+        print("conformance: the suite gave no report")
+        return 1
+    report = json.loads(options.json.read_text())
+    failed = [c for c in report["cases"] if c["outcome"] == "failed"]
+    ours = [c for c in failed if not not_served(c)]
+    print(f"conformance: {report['total']['passed']} passed, {len(failed) - len(ours)} of what is not served, {len(ours)} failed")
+    for case in ours:
+        print(f"  {case['id']}: {case['reason'][:300]}")
+    return 1 if ours else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
