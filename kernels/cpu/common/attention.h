@@ -59,7 +59,10 @@ float exp1(float x) {
   return lanes[0];
 }
 
-/// What a pass over keys fetches for later: the keys some blocks ahead and this pass's values.
+constexpr int kBlocksAhead = 4;
+
+/// What a pass over keys fetches for later: the keys some blocks ahead, and the first values of a tile; a
+/// pass over values fetches the others, so that memory is busy in both.
 struct Ahead {
   const KvElement* k;  // null: nothing
   const KvElement* v;
@@ -78,7 +81,7 @@ void score_blocks(const KvElement* const (&k)[B], const Ahead (&ahead)[B], const
     for (int b = 0; b < B; ++b) {
       if (ahead[b].k != nullptr) {
         __builtin_prefetch(ahead[b].k + d * kBlock);
-        __builtin_prefetch(ahead[b].v + d * kBlock);
+        if (ahead[b].v != nullptr) __builtin_prefetch(ahead[b].v + d * kBlock);
       }
 #pragma GCC unroll 2
       for (int i = 0; i < 2; ++i) {
@@ -100,16 +103,17 @@ void score_blocks(const KvElement* const (&k)[B], const Ahead (&ahead)[B], const
 
 template <int R, int B>
 void score_from(const Chunk& chunk, int first, int dim, int block, Tile& tile) {
-  constexpr int kBlocksAhead = 4;
   const KvElement* k[B];
   Ahead ahead[B];
   for (int i = 0; i < B; ++i) {
     const int later = block + i + kBlocksAhead < chunk.blocks ? block + i + kBlocksAhead : block + i;
     k[i] = chunk.k_cache + chunk.table[block + i] * chunk.block_stride;
     ahead[i] = {nullptr, nullptr};
-    if (first == 0)
-      ahead[i] = {chunk.k_cache + chunk.table[later] * chunk.block_stride,
-                  chunk.v_cache + chunk.table[block + i] * chunk.block_stride};
+    if (first == 0) {
+      ahead[i].k = chunk.k_cache + chunk.table[later] * chunk.block_stride;
+      if ((block + i) % (kTile / kBlock) < kBlocksAhead)
+        ahead[i].v = chunk.v_cache + chunk.table[block + i] * chunk.block_stride;
+    }
   }
   const float* q[R];
   float* score[R];
@@ -168,15 +172,18 @@ void soften(const met::AttentionArgs& args, float* score, int begin, int end, fl
   *sum = simd::sum(total);
 }
 
-/// output[r][0 ... kLanes V) += sum over positions [begin, end) of a block of p[r] * v.
+/// output[r][0 ... kLanes V) += sum over positions [begin, end) of a block of p[r] * v; fetches `later`, if
+/// any.
 template <int R, int V>
-void add_values(const KvElement* v, int dim, const float* const (&p)[R], int begin, int end,
-                float* const (&output)[R], int d) {
+void add_values(const KvElement* v, const KvElement* later, int dim, const float* const (&p)[R], int begin,
+                int end, float* const (&output)[R], int d) {
   Vf acc[R][V];
   for (int r = 0; r < R; ++r)
     for (int i = 0; i < V; ++i) acc[r][i] = simd::load(output[r] + d + i * kLanes);
 #pragma GCC unroll 1
   for (int j = begin; j < end; ++j) {
+    if (later != nullptr)
+      for (int i = 0; i < V * kLanes; i += 32) __builtin_prefetch(later + j * dim + d + i);
 #pragma GCC unroll 8
     for (int i = 0; i < V; ++i) {
       const Vf value = load_kv(v + j * dim + d + i * kLanes);
@@ -189,13 +196,13 @@ void add_values(const KvElement* v, int dim, const float* const (&p)[R], int beg
 }
 
 template <int R>
-void add_block_values(const KvElement* v, int dim, const float* const (&p)[R], int begin, int end,
-                      float* const (&output)[R]) {
+void add_block_values(const KvElement* v, const KvElement* later, int dim, const float* const (&p)[R],
+                      int begin, int end, float* const (&output)[R]) {
   constexpr int kAtOnce = R >= 3 ? 2 : R == 2 ? 4 : 8;
   int d = 0;
   for (; d + kAtOnce * kLanes <= dim; d += kAtOnce * kLanes)
-    add_values<R, kAtOnce>(v, dim, p, begin, end, output, d);
-  for (; d < dim; d += kLanes) add_values<R, 1>(v, dim, p, begin, end, output, d);
+    add_values<R, kAtOnce>(v, later, dim, p, begin, end, output, d);
+  for (; d < dim; d += kLanes) add_values<R, 1>(v, later, dim, p, begin, end, output, d);
 }
 
 /// Outputs of R queries over the blocks of a tile. A block that all of them see whole is read once for all;
@@ -215,7 +222,10 @@ void value_tile(const Chunk& chunk, int first, int dim, int block_begin, int blo
       whole = whole && query.begin <= position && query.end >= position + kBlock;
     }
     if (whole) {
-      add_block_values<R>(v, dim, p, 0, kBlock, output);
+      const bool fetch = first == 0 && block + kBlocksAhead < block_end;
+      const KvElement* later =
+          fetch ? chunk.v_cache + chunk.table[block + kBlocksAhead] * chunk.block_stride : nullptr;
+      add_block_values<R>(v, later, dim, p, 0, kBlock, output);
       continue;
     }
     for (int r = 0; r < R; ++r) {
@@ -224,7 +234,7 @@ void value_tile(const Chunk& chunk, int first, int dim, int block_begin, int blo
       const int end = query.end < position + kBlock ? query.end - position : kBlock;
       const float* const p1[1] = {p[r]};
       float* const output1[1] = {output[r]};
-      if (begin < end) add_block_values<1>(v, dim, p1, begin, end, output1);
+      if (begin < end) add_block_values<1>(v, nullptr, dim, p1, begin, end, output1);
     }
   }
 }
