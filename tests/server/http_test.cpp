@@ -6,6 +6,8 @@
 namespace met::testing {
 namespace {
 
+using namespace std::string_literals;
+
 using ::testing::HasSubstr;
 
 constexpr std::string_view kChat = "/v1/chat/completions";
@@ -48,7 +50,7 @@ TEST(Http, MalformedHeadsAreRefused) {
            "GET /health HTTP/9.9\r\nHost: a\r\n\r\n", "GET /health\r\n\r\n",
            "\x16\x03\x01\x02 bytes of another protocol\r\n\r\n",
            "GET /health HTTP/1.1\r\nHost: a\r\nX Y: 1\r\n\r\n",
-           std::string("GET /health HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n", 45),
+           "GET /health HTTP/1.1\r\nHost: a\r\nX: a"s + '\0' + "b\r\n\r\n",
            "GET /health HTTP/1.1\r\nHost: a\r\nX: a\rb\r\n\r\n", "GET nowhere HTTP/1.1\r\nHost: a\r\n\r\n"}) {
     Client client(met.port(), 1);
     client.send(head);
