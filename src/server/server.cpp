@@ -100,6 +100,7 @@ class HttpServer final : public Server {
     }
     asio::co_spawn(*loops_[0], accept_all(), asio::detached);
     asio::co_spawn(*loops_[0], end_when_told(), asio::detached);
+    log::info(concat("ready: http://", url_host(), ":", port_));
     std::vector<std::jthread> threads;
     for (std::size_t i = 1; i < loops_.size(); ++i) threads.emplace_back([this, i] { loops_[i]->run(); });
     loops_[0]->run();
@@ -115,6 +116,12 @@ class HttpServer final : public Server {
   }
 
  private:
+  /// The address as a URL writes it: IPv6 in brackets.
+  std::string url_host() const {
+    const std::string& bind = services_.settings.bind;
+    return bind.find(':') == std::string::npos ? bind : "[" + bind + "]";
+  }
+
   awaitable<void> accept_all() {
     for (std::size_t next = 0;; ++next) {
       asio::io_context& loop = *loops_[next % loops_.size()];
