@@ -1,5 +1,5 @@
-// met_bench_ops [threads] [isa] [linear|attention]: bytes, GB/s, GMAC/s and shares of the limits that the same run measured.
-// Weights are rotated past L3, so that every call reads them from memory.
+// met_bench_ops [threads] [isa] [linear|attention]: bytes, GB/s, GMAC/s and shares of the limits that the
+// same run measured. Weights are rotated past L3, so that every call reads them from memory.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

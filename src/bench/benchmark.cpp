@@ -71,7 +71,8 @@ class Bench {
  private:
   int vocabulary() const { return model_.config.vocabulary; }
   double kv_bytes_per_token() const {
-    return static_cast<double>(engine::ModelRunner::block_bytes(model_.config, model_.cache)) / model_.plan.block_tokens;
+    return static_cast<double>(engine::ModelRunner::block_bytes(model_.config, model_.cache)) /
+           model_.plan.block_tokens;
   }
   // A prompt in the chunks that the engine would use.
   Result<> feed(int sequence, std::span<const std::int32_t> ids) {

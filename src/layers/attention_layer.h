@@ -22,7 +22,7 @@ struct AttentionSpec {
   float softcap = 0;  ///< 0: none
   float norm_eps = 0;
   float norm_offset = 0;
-  bool interleaved = false;   ///< rotary pairs
+  bool interleaved = false;  ///< rotary pairs
   DType cache = DType::kF16;
   ops::RopeFrequencies rope;  ///< rotary_dim 0: no position embedding
 };

@@ -61,9 +61,32 @@ struct Sampler::State {
     return scan_row(logits).max;
   }
 
+  /// The temperature of this row: fixed, or moved inside +-dynatemp_range by the entropy of the processed
+  /// logits, as a share of its largest possible value. Source: llama.cpp's dynamic temperature, here over the
+  /// whole vocabulary.
+  double temperature_of(std::span<const float> logits, float max) const {
+    if (params.dynatemp_range <= 0) return params.temperature;
+    double total = 0;
+    double weighted = 0;
+    int left = 0;
+    for (const float l : logits) {
+      if (l == kRemoved) continue;
+      const double distance = static_cast<double>(l) - static_cast<double>(max);
+      const double weight = std::exp(distance);
+      total += weight;
+      weighted += weight * distance;
+      ++left;
+    }
+    const double entropy = left > 1 ? (std::log(total) - weighted / total) / std::log(left) : 0.0;
+    const double low = std::max(params.temperature - params.dynatemp_range, 0.0);
+    const double high = params.temperature + params.dynatemp_range;
+    const double share = std::pow(std::clamp(entropy, 0.0, 1.0), params.dynatemp_exponent);
+    return std::max(low + (high - low) * share, kGreedyTemperature);
+  }
+
   /// Truncation; `selection` then holds what may be drawn.
   void select(std::span<const float> logits, float max, std::int64_t position) {
-    selection.start(logits, max, params.temperature);
+    selection.start(logits, max, temperature_of(logits, max));
     if (params.mirostat == 1) return selection.mirostat_top_k(mu, static_cast<std::int64_t>(vocab_size));
     if (params.mirostat == 2) return selection.surprise_at_most(mu);
     if (params.top_n_sigma > 0) selection.top_n_sigma(params.top_n_sigma);

@@ -63,6 +63,8 @@ Result<> counts(const SamplingParams& p) {
 
 Result<> validate(const SamplingParams& p, int vocab_size) {
   MET_TRY(in_range("temperature", p.temperature, 0, 2));
+  MET_TRY(in_range("dynatemp_range", p.dynatemp_range, 0, 10));
+  MET_TRY(in_range("dynatemp_exponent", p.dynatemp_exponent, 0, 100));
   MET_TRY(above("top_p", p.top_p, 0, 1));
   MET_TRY(in_range("min_p", p.min_p, 0, 1));
   MET_TRY(above("typical_p", p.typical_p, 0, 1));

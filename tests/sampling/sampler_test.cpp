@@ -69,6 +69,31 @@ TEST(Sampler, DrawsFollowTheExactDistribution) {
   EXPECT_GT(chi_square(wrong, counts, kDraws), 37.7);
 }
 
+TEST(Sampler, DynamicTemperatureFollowsTheEntropy) {
+  SamplingParams params;
+  params.temperature = 0.8;
+  params.dynatemp_range = 0.5;
+  params.dynatemp_exponent = 2;
+  constexpr int kTokens = 12;
+  for (const float deviation : {0.0F, 0.7F, 4.0F}) {
+    const std::vector<float> logits = random_logits(kTokens, deviation);
+    const double peak = *std::ranges::max_element(logits);
+    double total = 0;
+    double entropy = 0;
+    for (const float l : logits) total += std::exp(l - peak);
+    for (const float l : logits) entropy -= std::exp(l - peak) / total * std::log(std::exp(l - peak) / total);
+    const double t = 0.3 + (1.3 - 0.3) * std::pow(entropy / std::log(kTokens), 2);
+    double scaled = 0;
+    for (const float l : logits) scaled += std::exp((l - peak) / t);
+    Sampler sampler = make(params, kTokens);
+    std::vector<float> scratch = logits;
+    std::vector<double> got(kTokens);
+    ASSERT_TRUE(sampler.probabilities(scratch, 0, got));
+    for (int i = 0; i < kTokens; ++i)
+      EXPECT_NEAR(got[i], std::exp((logits[i] - peak) / t) / scaled, 1e-5) << deviation;
+  }
+}
+
 TEST(Sampler, TopPOfAWideVocabularyKeepsTheSmallestPrefix) {
   for (const float deviation : {0.0F, 0.5F, 2.0F, 6.0F}) {
     for (const double top_p : {0.05, 0.5, 0.9, 0.999}) {

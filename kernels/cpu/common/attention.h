@@ -9,6 +9,7 @@
 #include "kv_cache.h"
 #include "met/cpu_kernel.h"
 #include "met/ops.h"
+#include "sizes.h"
 
 namespace {
 
@@ -254,15 +255,15 @@ void tile_of_queries(const met::AttentionArgs& args, const Chunk& chunk, int fir
   if (begin >= end) return;
   const int block_begin = begin / kBlock;
   const int block_end = (end + kBlock - 1) / kBlock;
-  score_tile<R>(chunk, first, args.head_dim, block_begin, block_end, tile);
+  score_tile<R>(chunk, first, head_dim(args), block_begin, block_end, tile);
   for (int r = first; r < first + R; ++r) {
     const Query& query = chunk.query[r];
     const int low = query.begin > tile_begin ? query.begin - tile_begin : 0;
     const int high = query.end - tile_begin < kTile ? query.end - tile_begin : kTile;
     if (low < high) soften(args, tile.score[r], low, high, &tile.max[r], &tile.sum[r]);
-    std::memset(tile.output[r], 0, static_cast<std::size_t>(args.head_dim) * sizeof(float));
+    std::memset(tile.output[r], 0, static_cast<std::size_t>(head_dim(args)) * sizeof(float));
   }
-  value_tile<R>(chunk, first, args.head_dim, block_begin, block_end, tile);
+  value_tile<R>(chunk, first, head_dim(args), block_begin, block_end, tile);
 }
 
 void attend_tile(const met::AttentionArgs& args, const Chunk& chunk, std::int32_t tile_begin, Tile& tile) {
@@ -290,22 +291,22 @@ void combine(Partial into, float max, float sum, const float* output, int dim) {
 void finish(const met::AttentionArgs& args, int head, Partial result, float* y) {
   if (args.sinks != nullptr) {
     alignas(64) static constexpr float kNothing[kHeadDimMax] = {};
-    combine(result, args.sinks[head], 1.0F, kNothing, args.head_dim);
+    combine(result, args.sinks[head], 1.0F, kNothing, head_dim(args));
   }
   const Vf inverse = simd::div(simd::set1(1.0F), simd::set1(*result.sum));
-  for (int d = 0; d < args.head_dim; d += kLanes)
+  for (int d = 0; d < head_dim(args); d += kLanes)
     simd::store(y + d, simd::mul(simd::load(result.output + d), inverse));
 }
 
 std::int64_t qkv_stride(const met::AttentionArgs& args) {
-  return std::int64_t{args.heads + 2 * args.kv_heads} * args.head_dim;
+  return std::int64_t{args.heads + 2 * args.kv_heads} * head_dim(args);
 }
 
 /// Queries [first, first + count) of the list (row, kv head); query i is token i / group, head i % group.
 Chunk make_chunk(const met::AttentionArgs& args, const met::StepRow& row, int kv_head, int first, int count) {
-  const int group = args.heads / args.kv_heads;
+  const int group = group_of(args);
   Chunk chunk;
-  const std::int64_t head_elements = std::int64_t{args.head_dim} * kBlock;
+  const std::int64_t head_elements = std::int64_t{head_dim(args)} * kBlock;
   chunk.k_cache = static_cast<const KvElement*>(args.k_cache) + kv_head * head_elements;
   chunk.v_cache = static_cast<const KvElement*>(args.v_cache) + kv_head * head_elements;
   chunk.table = args.block_table + row.table_begin;
@@ -316,7 +317,7 @@ Chunk make_chunk(const met::AttentionArgs& args, const met::StepRow& row, int kv
     const int head = kv_head * group + (first + i) % group;
     const std::int32_t position = row.position + token;
     Query& query = chunk.query[i];
-    query.q = args.qkv + (row.token_begin + token) * qkv_stride(args) + std::int64_t{head} * args.head_dim;
+    query.q = args.qkv + (row.token_begin + token) * qkv_stride(args) + std::int64_t{head} * head_dim(args);
     query.end = position + 1;
     query.begin = args.window > 0 && position >= args.window ? position - args.window + 1 : 0;
   }
@@ -330,7 +331,7 @@ bool sees(const Query& query, std::int32_t tile_begin) {
 
 /// One chunk over all its tiles.
 void attend(const met::AttentionArgs& args, const met::StepRow& row, int kv_head, int first, int count) {
-  const int group = args.heads / args.kv_heads;
+  const int group = group_of(args);
   const Chunk chunk = make_chunk(args, row, kv_head, first, count);
   Tile tile;
   alignas(64) float output[kQueries][kHeadDimMax];
@@ -339,24 +340,24 @@ void attend(const met::AttentionArgs& args, const met::StepRow& row, int kv_head
   for (int i = 0; i < count; ++i) {
     max[i] = kMinusInfinity;
     sum[i] = 0.0F;
-    std::memset(output[i], 0, static_cast<std::size_t>(args.head_dim) * sizeof(float));
+    std::memset(output[i], 0, static_cast<std::size_t>(head_dim(args)) * sizeof(float));
   }
   const std::int32_t end = chunk.query[count - 1].end;
   for (std::int32_t t = chunk.query[0].begin / kTile * kTile; t < end; t += kTile) {
     attend_tile(args, chunk, t, tile);
     for (int i = 0; i < count; ++i)
       if (sees(chunk.query[i], t))
-        combine({&max[i], &sum[i], output[i]}, tile.max[i], tile.sum[i], tile.output[i], args.head_dim);
+        combine({&max[i], &sum[i], output[i]}, tile.max[i], tile.sum[i], tile.output[i], head_dim(args));
   }
   for (int i = 0; i < count; ++i) {
     const int head = kv_head * group + (first + i) % group;
     const std::int64_t token = row.token_begin + (first + i) / group;
-    finish(args, head, {&max[i], &sum[i], output[i]}, args.y + (token * args.heads + head) * args.head_dim);
+    finish(args, head, {&max[i], &sum[i], output[i]}, args.y + (token * args.heads + head) * head_dim(args));
   }
 }
 
 int chunks_of(const met::AttentionArgs& args, const met::StepRow& row) {
-  return (row.tokens * (args.heads / args.kv_heads) + kQueries - 1) / kQueries;
+  return (row.tokens * (group_of(args)) + kQueries - 1) / kQueries;
 }
 
 /// Whole chunks as items, the last (longest) first.
@@ -371,7 +372,7 @@ void attend_whole(const met::AttentionArgs& args, const MetCpuContext* ctx) {
     if (item < 0) return;
     while (item < row_begin) row_begin -= std::int64_t{chunks_of(args, args.step_rows[--r])} * args.kv_heads;
     const met::StepRow& row = args.step_rows[r];
-    const int queries = row.tokens * (args.heads / args.kv_heads);
+    const int queries = row.tokens * (group_of(args));
     const auto chunk = static_cast<int>((item - row_begin) / args.kv_heads);
     const auto kv_head = static_cast<int>((item - row_begin) % args.kv_heads);
     const int first = chunk * kQueries;
@@ -407,7 +408,7 @@ void attend_split(const met::AttentionArgs& args, const MetCpuContext* ctx, cons
       float* to = split.at(list, t, i);
       to[0] = tile.max[i];
       to[1] = tile.sum[i];
-      std::memcpy(to + 16, tile.output[i], static_cast<std::size_t>(args.head_dim) * sizeof(float));
+      std::memcpy(to + 16, tile.output[i], static_cast<std::size_t>(head_dim(args)) * sizeof(float));
     }
   }
   met_barrier(ctx);
@@ -422,17 +423,17 @@ void attend_split(const met::AttentionArgs& args, const MetCpuContext* ctx, cons
     float sum = 0.0F;
     for (std::int32_t t = chunk.query[0].begin / kTile; t * kTile < chunk.query[0].end; ++t) {
       const float* from = split.at(list, t, query);
-      combine({&max, &sum, output}, from[0], from[1], from + 16, args.head_dim);
+      combine({&max, &sum, output}, from[0], from[1], from + 16, head_dim(args));
     }
     const int head = kv_head * split.group + query;
     finish(args, head, {&max, &sum, output},
-           args.y + (std::int64_t{row.token_begin} * args.heads + head) * args.head_dim);
+           args.y + (std::int64_t{row.token_begin} * args.heads + head) * head_dim(args));
   }
 }
 
 void attend(const met::AttentionArgs& args, const MetCpuContext* ctx) {
   const int rows = args.counts->rows;
-  const int group = args.heads / args.kv_heads;
+  const int group = group_of(args);
   std::int32_t longest = 0;
   bool decode_only = group <= kQueries;
   for (int r = 0; r < rows; ++r) {
@@ -443,7 +444,7 @@ void attend(const met::AttentionArgs& args, const MetCpuContext* ctx) {
   const std::int32_t tiles = (longest + kTile - 1) / kTile;
   // The bound of the workspace, attention_workspace_bytes, holds 4 lists a thread.
   if (decode_only && tiles > 1 && ctx->threads > 1 && rows * args.kv_heads < 4 * ctx->threads) {
-    const std::size_t floats = static_cast<std::size_t>(args.head_dim) + 16;
+    const std::size_t floats = static_cast<std::size_t>(head_dim(args)) + 16;
     attend_split(args, ctx, {tiles, group, floats, static_cast<float*>(args.workspace)});
   } else {
     attend_whole(args, ctx);

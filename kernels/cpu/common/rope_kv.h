@@ -6,6 +6,7 @@
 #include "kv_cache.h"
 #include "met/cpu_kernel.h"
 #include "met/ops.h"
+#include "sizes.h"
 
 namespace {
 
@@ -55,8 +56,8 @@ void rotate(const met::RopeKvArgs& args, const Rotation& by, float* head) {
 
 void norm_and_rotate(const met::RopeKvArgs& args, const float* norm, const Rotation& by, float* head) {
   if (norm != nullptr) {
-    const float scale = activations::inverse_rms(head, args.head_dim, args.norm_eps);
-    for (int i = 0; i < args.head_dim; ++i) head[i] = head[i] * scale * (norm[i] + args.norm_offset);
+    const float scale = activations::inverse_rms(head, head_dim(args), args.norm_eps);
+    for (int i = 0; i < head_dim(args); ++i) head[i] = head[i] * scale * (norm[i] + args.norm_offset);
   }
   if (args.inv_freq != nullptr) rotate(args, by, head);
 }
@@ -67,7 +68,7 @@ void to_cache(const float* from, int count, KvElement* to) {
 }
 
 void process_token(const met::RopeKvArgs& args, const met::StepRow& row, std::int32_t t) {
-  const int dim = args.head_dim;
+  const int dim = head_dim(args);
   const std::int32_t position = row.position + (t - row.token_begin);
   Rotation by;
   if (args.inv_freq != nullptr) rotation_of(args, position, by);

@@ -6,9 +6,9 @@
 // Shapes   qkv: [*tokens, (heads + 2 * kv_heads) * head_dim] BF16, 16-byte aligned, q then k then v;
 //          inv_freq: [rotary_dim / 2] FP32; positions: [*tokens]. head_dim % 8 == 0, rotary_dim % 16 == 0,
 //          rotary_dim <= min(head_dim, 512).
-// Rounding FP32, one at the store. The angle is position * inv_freq rounded to FP32, as checkpoints were trained.
-// Launch   one block of 256 threads a token, grid >= tokens; tokens past *tokens do nothing.
-// Cost     reads and writes 2 * (heads + kv_heads) * rotary_dim * tokens bytes. Bound by memory.
+// Rounding FP32, one at the store. The angle is position * inv_freq rounded to FP32, as checkpoints were
+// trained. Launch   one block of 256 threads a token, grid >= tokens; tokens past *tokens do nothing. Cost
+// reads and writes 2 * (heads + kv_heads) * rotary_dim * tokens bytes. Bound by memory.
 #include <cstdint>
 
 #include "vector.cuh"

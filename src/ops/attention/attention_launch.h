@@ -13,7 +13,7 @@ struct AttentionShape {
   int head_dim = 0;
   int window = 0;  ///< 0: none; else positions > p - window are seen
   float scale = 0;
-  float softcap = 0;  ///< 0: none
+  float softcap = 0;          ///< 0: none
   DType cache = DType::kF16;  ///< of K and V: F16, or F32 for comparison with references
 };
 

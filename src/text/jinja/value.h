@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "text/jinja/limits.h"
 #include "text/byte_range.h"
+#include "text/jinja/limits.h"
 
 namespace met::text::jinja {
 
