@@ -291,6 +291,8 @@ Result<GenerationRequest> parse_chat(const V& body, const C& context) {
   MET_ASSIGN(r.model, read_model(body, context));
   MET_TRY(read_fields(body.as_object(), {kCommon, kChat}, context, r));
   if (!given(body, "messages")) return invalid("messages", "messages is missing");
+  if (given(body, "max_completion_tokens"))  // whatever the order of the two names
+    r.max_tokens = static_cast<std::int64_t>(body.find("max_completion_tokens")->as_number());
   if (given(body, "top_logprobs")) {
     if (r.logprobs < 0) return invalid("top_logprobs", "top_logprobs needs logprobs to be true");
     r.logprobs = static_cast<int>(body.find("top_logprobs")->as_number());

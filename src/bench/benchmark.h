@@ -36,6 +36,18 @@ struct BenchmarkRow {
   double bandwidth = 0;       ///< bytes a second of that
 };
 
+/// The flags that are the benchmark's own, for its help.
+inline constexpr const char* kBenchmarkUsage =
+    "usage: met benchmark MODEL [flags]\n"
+    "  --prefill LIST|none     prompt lengths to measure (128,512,2048)\n"
+    "  --batch LIST|none       sequences that decode at once (1,4,16)\n"
+    "  --batch-depth N         tokens in the cache of each of them (16)\n"
+    "  --depth LIST|none       tokens in the cache of one decoding sequence (1024)\n"
+    "  --decode-tokens N       steps of one repeat (32)\n"
+    "  --repeats N             measured repeats after one that warms up (5)\n"
+    "  --json FILE             write the rows\n"
+    "and the flags of met serve:";
+
 /// Splits the flags of `met benchmark` from those of the settings table. Errors name the flag.
 Result<BenchmarkOptions> parse_benchmark_options(std::vector<std::string>& arguments);
 

@@ -11,12 +11,16 @@ namespace met::bench {
 namespace {
 
 Result<std::vector<int>> parse_list(const std::string& flag, std::string_view text) {
+  constexpr int kLargest = 1'000'000;
+  if (text.empty()) return invalid(flag, "a value is missing");
   std::vector<int> values;
   while (!text.empty()) {
     int value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || value <= 0 || (end != text.data() + text.size() && *end != ','))
-      return invalid(flag, "takes positive integers separated by commas, not '" + std::string(text) + "'");
+    if (error != std::errc{} || value <= 0 || value > kLargest ||
+        (end != text.data() + text.size() && *end != ','))
+      return invalid(flag,
+                     "takes integers from 1 to 1000000 separated by commas, not '" + std::string(text) + "'");
     values.push_back(value);
     text.remove_prefix(std::min(text.size(), static_cast<std::size_t>(end - text.data()) + 1));
   }
@@ -70,8 +74,10 @@ Result<BenchmarkOptions> parse_benchmark_options(std::vector<std::string>& argum
       MET_ASSIGN(const std::vector<int> values, parse_list(flag, arguments[i]));
       if (list != nullptr)
         *list = values;
-      else
+      else if (values.size() == 1)
         *number = values.front();
+      else
+        return invalid(flag, "takes one integer");
     }
   }
   arguments = std::move(rest);
@@ -85,6 +91,15 @@ int benchmark_main(std::vector<std::string> arguments, const config::Environment
   if (!settings) return report_errors(settings.error());
   const int batch_max = std::ranges::max(options->batch.empty() ? std::vector<int>{1} : options->batch);
   if (!settings->max_batch_size) settings->max_batch_size = batch_max;
+  if (batch_max > *settings->max_batch_size)
+    return report_errors({{ErrorCode::kInvalidArgument,
+                           std::to_string(batch_max) + " is more than --max-batch-size", "--batch"}});
+  std::ofstream json_file;  // opened before the run, which may take minutes
+  if (!options->json_file.empty()) {
+    json_file.open(options->json_file);
+    if (!json_file)
+      return report_errors({{ErrorCode::kIo, options->json_file + " cannot be written", "--json"}});
+  }
   auto model = engine::load_parts(*settings, {});
   if (!model) return report_errors({model.error()});
 
@@ -106,15 +121,15 @@ int benchmark_main(std::vector<std::string> arguments, const config::Environment
   });
   if (!done) return report_errors({done.error()});
   if (!options->json_file.empty()) {
-    std::ofstream file(options->json_file);
-    file << json::write(json::Object{{"model", model->source.name},
-                                     {"kernel_target", model->kernel_target},
-                                     {"device", model->device->info().name},
-                                     {"arch", model->device->info().arch},
-                                     {"read_bandwidth", bandwidth},
-                                     {"rows", std::move(rows)}})
-         << '\n';
-    if (!file) return report_errors({{ErrorCode::kIo, "could not be written", options->json_file}});
+    json_file << json::write(json::Object{{"model", model->source.name},
+                                          {"kernel_target", model->kernel_target},
+                                          {"device", model->device->info().name},
+                                          {"arch", model->device->info().arch},
+                                          {"read_bandwidth", bandwidth},
+                                          {"rows", std::move(rows)}})
+              << '\n';
+    if (!json_file)
+      return report_errors({{ErrorCode::kIo, options->json_file + " cannot be written", "--json"}});
   }
   return 0;
 }

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "cli/commands.h"
 #include "config/environment.h"
@@ -28,6 +29,11 @@ int complain(const char* command, const Error& error) {
     default:
       return 1;
   }
+}
+
+void exit_now(int code) {
+  std::fflush(nullptr);
+  std::_Exit(code);
 }
 
 engine::Progress loading_bar() {

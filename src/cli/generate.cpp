@@ -1,3 +1,4 @@
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 
@@ -23,21 +24,19 @@ struct Question {
   bool raw = false;  ///< the prompt as it is, without the chat template
 };
 
-constexpr const char* kUsage =
-    "usage: met generate MODEL -p PROMPT [--max-tokens N] [--temperature T] [--seed N] [--raw] [flags of met "
-    "serve]\n";
+template <class T>
+Result<> read_number(const std::string& flag, const std::string& text, T& out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (error != std::errc{} || end != text.data() + text.size() || !(out >= T{0}))
+    return invalid(flag, "'" + text + "' is not " + (std::is_integral_v<T> ? "an integer" : "a number") +
+                             " of at least 0");
+  return {};
+}
 
 /// Takes the command's own flags out of `arguments`.
 Result<Question> take_question(std::vector<std::string>& arguments) {
   Question question;
   std::vector<std::string> rest;
-  const auto number = [](const std::string& flag, const std::string& text) -> Result<double> {
-    char* end = nullptr;
-    const double value = std::strtod(text.c_str(), &end);
-    if (text.empty() || *end != '\0' || !(value >= 0))
-      return invalid(flag, "'" + text + "' is not a number of at least 0");
-    return value;
-  };
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& flag = arguments[i];
     if (flag == "--raw") {
@@ -55,10 +54,9 @@ Result<Question> take_question(std::vector<std::string>& arguments) {
       question.prompt = arguments[i];
       continue;
     }
-    MET_ASSIGN(const double value, number(flag, arguments[i]));
-    if (flag == "--max-tokens") question.max_tokens = static_cast<std::int64_t>(value);
-    if (flag == "--temperature") question.temperature = value;
-    if (flag == "--seed") question.seed = static_cast<std::uint64_t>(value);
+    if (flag == "--max-tokens") MET_TRY(read_number(flag, arguments[i], question.max_tokens));
+    if (flag == "--temperature") MET_TRY(read_number(flag, arguments[i], question.temperature));
+    if (flag == "--seed") MET_TRY(read_number(flag, arguments[i], question.seed));
   }
   if (question.prompt.empty()) return invalid("-p", "a prompt is missing");
   arguments = std::move(rest);
@@ -113,7 +111,7 @@ Result<> answer(const Question& question, engine::ModelHost& host, const api::Mo
   std::fprintf(
       stderr,
       "prompt %zu tokens, first token after %.1f ms (%.1f tokens/s); answer %lld tokens, %.1f tokens/s\n",
-      prompt_tokens, to_first * 1e3, static_cast<double>(prompt_tokens) / to_first,
+      prompt_tokens, to_first * 1e3, count > 0 ? static_cast<double>(prompt_tokens) / to_first : 0.0,
       static_cast<long long>(count), count > 1 ? static_cast<double>(count - 1) / seconds(first, end) : 0.0);
   return {};
 }
@@ -122,10 +120,7 @@ Result<> answer(const Question& question, engine::ModelHost& host, const api::Mo
 
 int generate(std::vector<std::string> arguments) {
   const auto question = take_question(arguments);
-  if (!question) {
-    std::fputs(kUsage, stderr);
-    return complain(kCommand, question.error());
-  }
+  if (!question) return complain(kCommand, question.error());
   const std::optional<config::Settings> settings = settings_or_complain(kCommand, arguments);
   if (!settings) return 2;
   log::set_level(log::Level::kWarn);
@@ -134,7 +129,10 @@ int generate(std::vector<std::string> arguments) {
   const auto text = load_text(*settings, (*host)->model());
   if (!text) return complain(kCommand, text.error());
   const Result<> done = answer(*question, **host, **text);
-  return done ? 0 : complain(kCommand, done.error());
+  if (done) return 0;
+  const int code = complain(kCommand, done.error());
+  if (done.error().code == ErrorCode::kDevice) exit_now(code);
+  return code;
 }
 
 }  // namespace met::cli

@@ -25,10 +25,14 @@ struct TextFiles {
   json::Value tokenizer_config;  ///< `templates` refers to it
 };
 
-Result<std::string> read_file(const fs::path& path) {
+/// `field` is the flag or file that the error names.
+Result<std::string> read_file(const fs::path& path, const std::string& field) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error))
+    return fail(ErrorCode::kIo, path.string() + " is not a readable file", field);
   std::ifstream file(path, std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  if (!file.good() && !file.eof()) return fail(ErrorCode::kIo, "the file could not be read", path.string());
+  if (!file.good() && !file.eof()) return fail(ErrorCode::kIo, path.string() + " could not be read", field);
   return bytes;
 }
 
@@ -44,12 +48,12 @@ Result<> read_gguf(const std::string& path, TextFiles& out) {
 Result<> read_folder(const fs::path& folder, TextFiles& out) {
   MET_ASSIGN(out.tokenizer, text::Tokenizer::from_folder(folder));
   if (fs::exists(folder / "tokenizer_config.json")) {
-    MET_ASSIGN(const std::string text, read_file(folder / "tokenizer_config.json"));
+    MET_ASSIGN(const std::string text, read_file(folder / "tokenizer_config.json", "tokenizer_config.json"));
     MET_ASSIGN(out.tokenizer_config, json::parse(text));
     out.templates.tokenizer_config = &out.tokenizer_config;
   }
   if (fs::exists(folder / "chat_template.jinja")) {
-    MET_ASSIGN(out.templates.jinja_file, read_file(folder / "chat_template.jinja"));
+    MET_ASSIGN(out.templates.jinja_file, read_file(folder / "chat_template.jinja", "chat_template.jinja"));
   }
   return {};
 }
@@ -104,7 +108,7 @@ Result<std::shared_ptr<const api::ChatRenderer>> make_renderer(const config::Set
                                                                const engine::LoadedModel& model,
                                                                TextFiles& files) {
   if (!settings.chat_template.empty()) {
-    MET_ASSIGN(files.templates.explicit_text, read_file(settings.chat_template));
+    MET_ASSIGN(files.templates.explicit_text, read_file(settings.chat_template, "--chat-template"));
   }
   if (!settings.disable_template_overrides) files.templates.model_type = model.config.model_type;
   const text::SelectedTemplate selected = text::select_template(files.templates);

@@ -40,9 +40,12 @@ int main(int argc, char** argv) {
     std::fputs(kUsage, stdout);
     return 0;
   }
-  if ((command == "serve" || command == "generate" || command == "benchmark") && wants_help()) {
-    std::fputs(met::config::settings_help("usage: met " + std::string(command) + " MODEL [flags]").c_str(),
-               stdout);
+  const char* usage = command == "serve"       ? met::cli::kServeUsage
+                      : command == "generate"  ? met::cli::kGenerateUsage
+                      : command == "benchmark" ? met::bench::kBenchmarkUsage
+                                               : nullptr;
+  if (usage != nullptr && wants_help()) {
+    std::fputs(met::config::settings_help(usage).c_str(), stdout);
     return 0;
   }
   if (command == "serve") return met::cli::serve(arguments);

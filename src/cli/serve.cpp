@@ -11,6 +11,7 @@ namespace met::cli {
 namespace {
 
 constexpr const char* kCommand = "serve";
+constexpr int kDeviceFailed = 3;  // rule F4
 
 void set_log_level(const std::string& name) {
   using log::Level;
@@ -64,7 +65,7 @@ int serve(const std::vector<std::string>& arguments) {
   set_log_level(settings->log_level);
   if (const std::optional<int> code = answer_and_exit(*settings)) return *code;
 
-  std::unique_ptr<server::Server> server;  // destroyed before the engine that it uses
+  std::unique_ptr<server::Server> server;  // reset below, before the engine that it uses
   const auto on_fault = [&server](const Error& error) {
     log::error("the device failed: " + error.message);
     if (server) server->fault();
@@ -78,6 +79,7 @@ int serve(const std::vector<std::string>& arguments) {
   if (!opened) return complain(kCommand, opened.error());
   server = std::move(*opened);
   const int code = server->run(/*signals=*/true);
+  if (code == kDeviceFailed) exit_now(code);
   server.reset();
   return code;
 }

@@ -4,7 +4,7 @@ namespace met::config {
 namespace {
 
 using S = Settings;
-constexpr double kHuge = 1e15;
+constexpr double kSecondsMax = 1e9;  // in microseconds it stays far inside int64
 
 constexpr Setting kTable[] = {
     // model
@@ -40,7 +40,7 @@ constexpr Setting kTable[] = {
      .max = 4096},
     {.name = "cpu-isa",
      .slot = &S::cpu_isa,
-     .help = "instruction set of the CPU kernels",
+     .help = "instruction set of the CPU kernels (amx runs the avx512 code so far)",
      .choices = "auto|avx2|avx512|amx"},
     {.name = "cpu-activations",
      .slot = &S::cpu_activations,
@@ -124,7 +124,7 @@ constexpr Setting kTable[] = {
      .slot = &S::step_timeout_s,
      .help = "a step that takes longer is a device failure (F5)",
      .min = 1,
-     .max = kHuge},
+     .max = kSecondsMax},
     {.name = "request-timeout",
      .slot = &S::request_timeout,
      .help = "seconds from acceptance after which a request ends with `timeout`; 0 is never; a request's own "

@@ -2,7 +2,24 @@
 
 namespace met::engine {
 
+Result<> DirectSession::check(std::span<const Row> rows) {
+  const scheduler::StepLimits limits = scheduler::step_limits(model_.plan);
+  std::int64_t tokens = 0;
+  for (const Row& row : rows) {
+    const std::int64_t end = sequences_[row.sequence].length + std::ssize(row.ids);
+    if (end > model_.plan.max_seq_len)
+      return invalid("--max-seq-len", std::to_string(end) + " positions are more than the context of " +
+                                          std::to_string(model_.plan.max_seq_len));
+    tokens += std::ssize(row.ids);
+  }
+  if (std::ssize(rows) > limits.rows || tokens > limits.tokens)
+    return invalid("--max-batch-size", "a step of " + std::to_string(rows.size()) + " rows and " +
+                                           std::to_string(tokens) + " tokens is larger than the planned one");
+  return {};
+}
+
 Result<> DirectSession::step(std::span<const Row> rows) {
+  MET_TRY(check(rows));
   batch_.clear();
   const int block_tokens = model_.plan.block_tokens;
   for (const Row& row : rows) {
@@ -10,9 +27,11 @@ Result<> DirectSession::step(std::span<const Row> rows) {
     const auto tokens = static_cast<std::int64_t>(row.ids.size());
     const auto needed =
         static_cast<std::size_t>((sequence.length + tokens + block_tokens - 1) / block_tokens);
-    while (sequence.blocks.size() < needed) sequence.blocks.push_back(next_block_++);
-    if (next_block_ > model_.memory.blocks)
-      return fail(ErrorCode::kResourceExhausted, "the KV pool is too small for this step");
+    while (sequence.blocks.size() < needed) {
+      if (next_block_ >= model_.memory.blocks)
+        return fail(ErrorCode::kResourceExhausted, "the KV pool is too small for this step", "--kv-cache-gb");
+      sequence.blocks.push_back(next_block_++);
+    }
     batch_.rows.push_back({.token_begin = static_cast<std::int32_t>(batch_.tokens.size()),
                            .tokens = static_cast<std::int32_t>(tokens),
                            .position = static_cast<std::int32_t>(sequence.length),

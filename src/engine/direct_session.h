@@ -37,6 +37,9 @@ class DirectSession {
     std::vector<std::int32_t> blocks;
     std::int64_t length = 0;
   };
+  /// Whether a step stays inside what the buffers were sized for.
+  Result<> check(std::span<const Row> rows);
+
   LoadedModel& model_;
   std::map<int, Sequence> sequences_;
   std::int32_t next_block_ = 1;  // block 0 is the null block

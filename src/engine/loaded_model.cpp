@@ -1,7 +1,6 @@
 #include "engine/loaded_model.h"
 
 #include <chrono>
-#include <thread>
 
 #include "arch/registry.h"
 #include "config/environment.h"
@@ -56,6 +55,13 @@ Result<> check_settings(const config::Settings& s) {
                   "async needs a device that feeds sampled ids to its next step; the CPU does not");
   if (s.cpu_activations == "bf16")
     return refuse("--cpu-activations", "bf16 is not supported; int8 and f32 are");
+  const config::Settings neutral;
+  if (s.gpu_ordinal != neutral.gpu_ordinal)
+    return refuse("--gpu-ordinal", "there is no GPU to choose: models are served on the CPU");
+  if (s.gpu_memory_utilization != neutral.gpu_memory_utilization)
+    return refuse("--gpu-memory-utilization", "bounds a GPU's memory; on the CPU use --kv-cache-gb");
+  if (s.tbt_deadline_ms != neutral.tbt_deadline_ms)
+    return refuse("--tbt-deadline-ms", "belongs to --scheduler slai, which is not supported");
   if (s.prefill_codispatch == "on")
     return refuse("--prefill-codispatch", "waves that wait for each other are not supported");
   if (s.prefill_varlen_batch == "off")
@@ -195,6 +201,16 @@ Result<Prepared> prepare(const config::Settings& settings, const Progress& progr
   return p;
 }
 
+// What was allocated beside what was planned (M2).
+void warn_if_over_plan(const Prepared& p, const ModelRunner& runner) {
+  const std::size_t planned =
+      static_cast<std::size_t>(p.runner.blocks) * ModelRunner::block_bytes(runner.config(), p.runner.cache) +
+      ModelRunner::arena_bytes(p.device->info(), runner.config(), p.runner);
+  if (runner.allocated_bytes() > planned + planned / 50)
+    log::warn("buffers take " + std::to_string(runner.allocated_bytes()) + " bytes, " +
+              std::to_string(planned) + " were planned");
+}
+
 }  // namespace
 
 Result<LoadedModel> load_parts(const config::Settings& settings, const Progress& progress) {
@@ -212,7 +228,9 @@ Result<LoadedModel> load_parts(const config::Settings& settings, const Progress&
               model.unused.front());
   MET_ASSIGN(model.runner, ModelRunner::make(*p.device, std::move(built), p.runner));
   watch.lap("buffers");
-  model.weight_bytes = p.loader->packed_bytes();
+  model.weight_bytes =
+      p.loader->packed_bytes() - (p.description.model.tied_head ? 0 : p.loader->table_bytes());
+  warn_if_over_plan(p, *model.runner);
   model.kernel_target = kernels::full_name(*p.target);
   model.source = std::move(p.source);
   model.config = std::move(p.description.model);

@@ -33,7 +33,7 @@ struct LoadedModel {
   scheduler::PlanConfig plan;
   MemoryPlan memory;
   DType cache = DType::kF16;        ///< of K and V
-  std::size_t weight_bytes = 0;     ///< packed, read once a decode step
+  std::size_t weight_bytes = 0;     ///< packed, of what every decode step reads
   std::vector<std::string> unused;  ///< tensors of the checkpoint that nothing reads
   std::vector<Phase> phases;
   std::string kernel_target;  ///< "cpu/llama/gguf"
@@ -42,9 +42,8 @@ struct LoadedModel {
 /// Loads the model that `settings` names: source, configuration, kernel target, device, check of every
 /// tensor, memory plan, weights, buffers.
 ///
-/// Errors   those of hub, formats, config, kernels and plan_memory, each naming its flag, file or tensor;
-/// kUnsupported for a
-///          setting that this build or device cannot honour.
+/// Errors   those of hub, formats, config, kernels and plan_memory, each naming its flag, file or tensor; kUnsupported
+///          for a setting that this build or device cannot honour.
 Result<LoadedModel> load_parts(const config::Settings& settings, const Progress& progress);
 
 /// What the model's construction asked of its kernel target.

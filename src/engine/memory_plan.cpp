@@ -59,7 +59,10 @@ Result<MemoryPlan> plan_memory(const MemoryInputs& in) {
   std::size_t kv = plan.budget - fixed;
   const char* formula = "budget - weights - buffers - guard";
   if (in.kv_bytes != 0) {
-    if (in.kv_bytes > kv) return too_small(in, plan.budget, plan.max_seq_len);
+    if (in.kv_bytes > kv)
+      return fail(ErrorCode::kResourceExhausted,
+                  mib(in.kv_bytes) + " are asked for, " + mib(kv) + " are free beside weights and buffers",
+                  "--kv-cache-gb");
     kv = in.kv_bytes;
     formula = "--kv-cache-gb";
   } else if (in.host_memory) {
@@ -70,6 +73,12 @@ Result<MemoryPlan> plan_memory(const MemoryInputs& in) {
   const std::int64_t needed = blocks_of_sequence(plan.max_seq_len, in.block_tokens) + 1;  // + the null block
   if (plan.blocks < needed) {
     const std::int64_t fits = (plan.blocks - 2) * in.block_tokens;
+    if ((!automatic || fits < in.block_tokens) && in.kv_bytes != 0)
+      return fail(ErrorCode::kResourceExhausted,
+                  "the pool holds " + std::to_string(plan.blocks) + " blocks, one sequence of " +
+                      std::to_string(plan.max_seq_len) + " tokens needs " + std::to_string(needed) +
+                      ": raise it, or lower --max-seq-len",
+                  "--kv-cache-gb");
     if (!automatic || fits < in.block_tokens) return too_small(in, plan.budget, plan.max_seq_len);
     plan.max_seq_len = fits;
     plan.seq_len_lowered = true;

@@ -8,6 +8,9 @@ namespace met::layers {
 
 namespace {
 
+// Frequency factors of GGUF files: part of the configuration, not of the weights.
+constexpr std::string_view kReadByConfig = "rope_freqs.weight";
+
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
   for (const std::int64_t d : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(d);
@@ -61,7 +64,7 @@ std::vector<std::string> WeightLoader::unused() const {
   std::ranges::sort(sorted);
   std::vector<std::string> out;
   for (const auto& name : checkpoint_.names())
-    if (!std::ranges::binary_search(sorted, name)) out.emplace_back(name);
+    if (name != kReadByConfig && !std::ranges::binary_search(sorted, name)) out.emplace_back(name);
   return out;
 }
 
@@ -76,6 +79,15 @@ const weights::TensorView* WeightLoader::require(const std::string& name,
                         ", expected " + shape_text(shape));
     return nullptr;
   }
+  return tensor;
+}
+
+const weights::TensorView* WeightLoader::require_vector(const std::string& name, std::int64_t size) {
+  const weights::TensorView* tensor = require(name, {size});
+  if (checking_ && tensor != nullptr && tensor->dtype != DType::kF32 && tensor->dtype != DType::kF16 &&
+      tensor->dtype != DType::kBF16)
+    problems_.push_back(name + " has type " + std::string(info(tensor->dtype).name) +
+                        ", expected F32, F16 or BF16");
   return tensor;
 }
 
@@ -124,7 +136,7 @@ Result<gpu::DeviceMemory> WeightLoader::load_bias(const std::vector<MatrixName>&
   std::vector<float> values;
   for (const MatrixName& matrix : matrices) {
     const std::string name = matrix.name + ".bias";
-    const weights::TensorView* tensor = require(name, {matrix.n});
+    const weights::TensorView* tensor = require_vector(name, matrix.n);
     if (checking_ || tensor == nullptr) continue;
     MET_ASSIGN(const std::vector<float> own, read_floats(name, *tensor));
     values.insert(values.end(), own.begin(), own.end());
@@ -206,7 +218,7 @@ Result<Projection> WeightLoader::gate_up(const MatrixName& gate, const MatrixNam
 }
 
 Result<gpu::DeviceMemory> WeightLoader::vector(const std::string& name, std::int64_t size) {
-  const weights::TensorView* tensor = require(name, {size});
+  const weights::TensorView* tensor = require_vector(name, size);
   if (checking_ || tensor == nullptr) return gpu::DeviceMemory{};
   MET_ASSIGN(const std::vector<float> values, read_floats(name, *tensor));
   return upload(values, "weights");
@@ -225,6 +237,7 @@ Result<WeightLoader::Table> WeightLoader::table(const MatrixName& matrix) {
   MET_ASSIGN(table.pack, ops::plan_linear_pack(tensor->dtype, matrix.n, matrix.k, options_.activations));
   if (checking_) {
     plan_for(table.pack);
+    table_bytes_ += table.pack.packed_bytes;
   } else {
     MET_ASSIGN(table.data, pack(table.pack, {tensor}));
   }

@@ -35,9 +35,11 @@ class WeightLoader {
       : device_(device), checkpoint_(checkpoint), options_(std::move(options)) {}
 
   bool checking() const { return checking_; }
-  /// Ends the check: kInvalidArgument that lists every missing or misshapen tensor, else loading begins.
+  /// Ends the check: kDataLoss that lists every missing or misshapen tensor, else loading begins.
   Result<> begin_loading();
   std::size_t packed_bytes() const { return total_; }
+  /// Of them, embedding tables: a step reads single rows of a table that is not the head too.
+  std::size_t table_bytes() const { return table_bytes_; }
   /// The most that one row of any projection needs of StepBuffers::workspace.
   std::size_t workspace_row_bytes() const { return workspace_row_bytes_; }
   /// Tensors that no recipe asked for.
@@ -65,6 +67,7 @@ class WeightLoader {
 
  private:
   const weights::TensorView* require(const std::string& name, const std::vector<std::int64_t>& shape);
+  const weights::TensorView* require_vector(const std::string& name, std::int64_t size);
   Result<Projection::Part> load_part(const std::vector<MatrixName>& matrices, bool gated,
                                      ops::LinearShape shape, std::int64_t column);
   Result<gpu::DeviceMemory> load_bias(const std::vector<MatrixName>& matrices);
@@ -80,6 +83,7 @@ class WeightLoader {
   std::vector<std::string> problems_;
   std::vector<std::string> used_;
   std::size_t total_ = 0;
+  std::size_t table_bytes_ = 0;
   std::size_t workspace_row_bytes_ = 0;
   std::size_t done_ = 0;
 };

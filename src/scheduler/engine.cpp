@@ -58,15 +58,18 @@ class Engine final : public Client {
   }
 
  private:
+  void publish() {
+    const std::lock_guard lock(mutex_);
+    published_ = loop_.snapshot();
+    if (door_.open().load() == 0) ended_.notify_all();
+  }
+
   void run() {
+    loop_.on_planned([this] { publish(); });
     bool reported = false;
     while (true) {
       const bool again = loop_.tick();
-      {
-        const std::lock_guard lock(mutex_);
-        published_ = loop_.snapshot();
-        if (door_.open().load() == 0) ended_.notify_all();
-      }
+      publish();
       const Result<>& fault = loop_.fault();
       if (!fault && !std::exchange(reported, true)) {
         door_.inbox().drain(clock_.now_us());  // nothing is accepted any more

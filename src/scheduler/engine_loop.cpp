@@ -70,7 +70,13 @@ bool EngineLoop::tick() {
       next_slot_ = (next_slot_ + 1) % 2;
       ++in_flight_;
     }
-    if (in_flight_ > (work ? config_.plan.depth - 1 : 0)) moved |= settle();
+    if (in_flight_ > (work ? config_.plan.depth - 1 : 0)) {
+      if (on_planned_) {  // what runs now is told before the wait for it
+        publish_numbers();
+        on_planned_();
+      }
+      moved |= settle();
+    }
   }
   publish_numbers();
   if (moved)

@@ -35,6 +35,8 @@ class EngineLoop {
   const Result<>& fault() const { return fault_; }
   /// As of the last tick (E2).
   const Snapshot& snapshot() const { return numbers_; }
+  /// Called in a tick when its step was started and before the wait for it: the snapshot then shows what runs.
+  void on_planned(std::function<void()> told) { on_planned_ = std::move(told); }
 
   // For traces and invariants (T1, T3).
   const StepPlan& plan() const { return *plan_; }
@@ -128,6 +130,7 @@ class EngineLoop {
   StepPlan* plan_;
   const StepSlot* settled_ = nullptr;
   Snapshot numbers_;
+  std::function<void()> on_planned_;
 };
 
 }  // namespace met::scheduler

@@ -8,6 +8,7 @@ namespace {
 
 /// The prefill budget of a step is a multiple of this where a cost model cuts it (S5).
 constexpr std::int64_t kCutTokens = 64;
+constexpr std::int64_t kUnmeasuredTokens = 128;  // prefill of a step whose cost is not known yet
 
 std::int64_t align_down(std::int64_t value, std::int64_t grid) { return value / grid * grid; }
 
@@ -153,7 +154,9 @@ class Planning {
     const bool mixed = !plan_.rows.empty();
     std::int64_t budget = mixed ? config_.mixed_prefill_tokens : config_.prefill_tokens_max();
     const CostModel& cost = view_.cost;
-    if (cost.prefill_token_ns <= 0) return budget;
+    // Until a step was measured a bounded step is kept short, so that the first prompt cannot hold up a cancel.
+    if (cost.prefill_token_ns <= 0)
+      return config_.step_max_us > 0 ? std::min(budget, kUnmeasuredTokens) : budget;
     const auto cut = [&](std::int64_t us) {
       const std::int64_t tokens =
           align_down(std::max<std::int64_t>(us, 0) * 1000 / cost.prefill_token_ns, kCutTokens);

@@ -69,9 +69,12 @@ std::vector<Prompt> read_prompts(const std::string& name) {
 }
 
 double max_error(const std::vector<float>& got, const std::vector<double>& want) {
+  EXPECT_EQ(got.size(), want.size());
   double worst = 0;
-  for (std::size_t i = 0; i < want.size(); ++i)
-    worst = std::max(worst, std::fabs(static_cast<double>(got[i]) - want[i]));
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const double error = std::fabs(static_cast<double>(got[i]) - want[i]);
+    worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : std::max(worst, error);
+  }
   return worst;
 }
 

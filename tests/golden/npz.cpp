@@ -48,6 +48,8 @@ Array read_npy(const std::string& bytes, std::size_t at) {
     append<std::int32_t>(bytes, data, count, array.values);
   else if (type == "<i8")
     append<std::int64_t>(bytes, data, count, array.values);
+  else
+    throw std::runtime_error("array of type " + type);
   return array;
 }
 

@@ -12,12 +12,12 @@ inline constexpr int kKvBlockTokens = 16;
 /// Positions of one attention tile. Tiles are absolute: tile t holds positions [256 t, 256 t + 256).
 inline constexpr int kAttentionTile = 256;
 
-/// Cache   one layer's K and V are two arrays of blocks of 16 positions, f16. Block b starts at element
-///         b * kv_heads * head_dim * 16 of either. K is [kv_head][head_dim][16 positions]; V is
+/// Cache   one layer's K and V are two arrays of blocks of 16 positions, f16 (or f32, for comparison with references).
+///         Block b starts at element b * kv_heads * head_dim * 16 of either. K is [kv_head][head_dim][16 positions]; V is
 ///         [kv_head][16 positions][head_dim]. Position p of a row lies in block
 ///         block_table[table_begin + p / 16], slot p % 16. Slots beyond a row's length are never read into a
 ///         result, whatever they hold.
-/// Types   qkv, y: f32; scores, probabilities and sums f32; the cache's f16 is the only rounding seam.
+/// Types   qkv, y: f32; scores, probabilities and sums f32; an f16 cache is the only rounding seam.
 /// Rows    a token's bits depend on its q and on positions <= its own alone: the same for decode, for any
 ///         chunk of a prompt, any batch and any number of threads. Each absolute tile is summed from zero in
 ///         position order, and tiles are combined in ascending order.

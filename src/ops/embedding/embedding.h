@@ -8,10 +8,12 @@ namespace met::ops {
 
 /// y[t, d] = scale * table[ids[t], d]; an id outside [0, n) gives zeros.
 ///
-/// Shapes   ids: [tokens]; table: n rows of k values, packed as for ops/linear; y: [tokens, k]; `tokens` is
-/// read on the device. Types    CPU: y F32, the dequantised values times scale, one rounding each. Rows
-/// independent. Oracle   FP64, tests/ops/oracle/embedding.h. Cost     reads one packed row and writes 4 * k
-/// bytes a token.
+/// Shapes   ids: [tokens]; table: n rows of k values, packed as for ops/linear; y: [tokens, k]; `tokens` is read on the
+///          device.
+/// Types    CPU: y F32, the dequantised values times scale, one rounding each.
+/// Rows     independent.
+/// Oracle   FP64, tests/ops/embedding_test.cpp.
+/// Cost     reads one packed row and writes 4 * k bytes a token.
 struct EmbeddingPlan {
   gpu::GpuBackend* device = nullptr;
   gpu::KernelHandle kernel;

@@ -13,7 +13,7 @@ namespace met::ops {
 /// Types    CPU: F32.
 /// Alias    none.
 /// Rows     independent.
-/// Oracle   FP64, tests/ops/oracle/gated_activation.h.
+/// Oracle   FP64, tests/ops/gated_activation_test.cpp.
 /// Cost     reads 8 bytes and writes 4 a result.
 /// Source   Shazeer, GLU variants improve Transformer, arXiv:2002.05202.
 struct GatedActivationPlan {

@@ -11,7 +11,7 @@ namespace met::ops {
 /// Types    CPU: all F32. The mean is summed in FP32 in an order fixed by dim.
 /// Alias    y may be x itself unless `add`. Any other overlap is a defect.
 /// Rows     y[r] depends on x[r] (and y[r]) alone, bit for bit, whatever else is in the batch.
-/// Oracle   FP64, tests/ops/oracle/rms_norm.h.
+/// Oracle   FP64, tests/ops/rms_norm_test.cpp.
 /// Cost     reads 4 * dim * (rows + 1) bytes, writes 4 * dim * rows.
 /// Source   Zhang and Sennrich, Root Mean Square Layer Normalization, arXiv:1910.07467, section 4.
 struct RmsNormPlan {

@@ -69,8 +69,8 @@ Result<RopeFrequencies> rope_frequencies(const RopeConfig& rope, int head_dim) {
   if (out.rotary_dim <= 0 || out.rotary_dim % 2 != 0)
     return invalid("partial_rotary_factor",
                    "the rotary dimension must be even and positive, is " + std::to_string(out.rotary_dim));
-  if (!(rope.theta > 1) || !(rope.factor > 0))
-    return invalid("rope_theta", "rope theta must be over 1 and the factor positive");
+  if (!(rope.factor > 0)) return invalid("rope_scaling.factor", "must be positive");
+  if (!(rope.theta > 1)) return invalid("rope_theta", "must be over 1");
   const int pairs = out.rotary_dim / 2;
   if (!rope.freq_factors.empty() && rope.freq_factors.size() != static_cast<std::size_t>(pairs))
     return invalid("rope_freqs.weight", "has " + std::to_string(rope.freq_factors.size()) +

@@ -15,7 +15,7 @@ namespace met::ops {
 ///
 /// Types    CPU: F32 in; the cache is F16 (round to nearest even) or F32.
 /// Rows     a token's result depends on its own row and position alone.
-/// Oracle   FP64, tests/ops/oracle/rope.h.
+/// Oracle   FP64, tests/ops/rope_kv_test.cpp.
 /// Cost     reads and writes 4 bytes a value of qkv, writes 2 bytes a value of k and v.
 /// Source   RoFormer arXiv:2104.09864; query-key normalisation arXiv:2010.04245.
 struct RopeKvShape {
