@@ -14,10 +14,6 @@ namespace met::arch {
 /// Everything that a forward pass needs but the buffers.
 class Model {
  public:
-  struct Head {
-    layers::Projection projection;  ///< final norm folded in; gathers the wanted rows
-    std::int64_t vocabulary = 0;
-  };
   struct Embedding {
     ops::EmbeddingPlan plan;
     gpu::DevicePtr table;  ///< owned by `head` when tied, else by `owned`
@@ -26,7 +22,7 @@ class Model {
 
   Model(config::ModelConfig config, Embedding embedding,
         std::vector<std::unique_ptr<layers::TransformerLayer>> stack,
-        std::vector<layers::AttentionLayer*> attention, Head head);
+        std::vector<layers::AttentionLayer*> attention, layers::Projection head);
 
   /// Enqueues one step: embedding, layers, logits of the wanted rows.
   Result<> forward(const layers::StepBuffers& buffers, gpu::Stream stream) const;
@@ -44,7 +40,7 @@ class Model {
   Embedding embedding_;
   std::vector<std::unique_ptr<layers::TransformerLayer>> stack_;
   std::vector<layers::AttentionLayer*> attention_;
-  Head head_;
+  layers::Projection head_;  ///< final norm folded in; gathers the wanted rows
 };
 
 }  // namespace met::arch

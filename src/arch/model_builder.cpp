@@ -106,11 +106,9 @@ Result<> ModelBuilder::ffn(int layer, bool post_norm) {
 Result<> ModelBuilder::head() {
   const std::string norm = name(Role::kFinalNorm) + ".weight";
   const ops::LinearShape linear = shape(config_.hidden, config_.vocabulary);
-  head_.vocabulary = config_.vocabulary;
   if (!config_.tied_head) {
-    MET_ASSIGN(
-        head_.projection,
-        weights_.projection({{name(Role::kHead), config_.vocabulary, config_.hidden, false}}, norm, linear));
+    MET_ASSIGN(head_, weights_.projection({{name(Role::kHead), config_.vocabulary, config_.hidden, false}},
+                                          norm, linear));
     return {};
   }
   MET_ASSIGN(gpu::DeviceMemory weight, weights_.vector(norm, config_.hidden));
@@ -118,7 +116,7 @@ Result<> ModelBuilder::head() {
   std::vector<layers::Projection::Part> parts(1);
   MET_ASSIGN(parts[0].plan, ops::plan_linear(weights_.device(), embedding_pack_, linear));
   parts[0].weights = std::move(embedding_.owned);
-  head_.projection = layers::Projection(std::move(parts), std::move(weight), /*gated=*/false);
+  head_ = layers::Projection(std::move(parts), std::move(weight), /*gated=*/false);
   return {};
 }
 

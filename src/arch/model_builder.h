@@ -43,7 +43,7 @@ class ModelBuilder {
   ops::LinearPack embedding_pack_;
   std::vector<std::unique_ptr<layers::TransformerLayer>> stack_;
   std::vector<layers::AttentionLayer*> attention_;
-  Model::Head head_;
+  layers::Projection head_;
 };
 
 }  // namespace met::arch

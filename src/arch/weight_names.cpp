@@ -1,6 +1,7 @@
 #include "arch/weight_names.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/error.h"
 
@@ -25,24 +26,23 @@ constexpr WeightName kCommon[] = {
     {Role::kDown, "model.layers.{}.mlp.down_proj"},
 };
 
-constexpr WeightName kGemma3[] = {
-    {Role::kEmbedding, "model.embed_tokens"},
-    {Role::kFinalNorm, "model.norm"},
-    {Role::kHead, "lm_head"},
-    {Role::kAttnNorm, "model.layers.{}.input_layernorm"},
-    {Role::kQuery, "model.layers.{}.self_attn.q_proj"},
-    {Role::kKey, "model.layers.{}.self_attn.k_proj"},
-    {Role::kValue, "model.layers.{}.self_attn.v_proj"},
-    {Role::kQueryNorm, "model.layers.{}.self_attn.q_norm"},
-    {Role::kKeyNorm, "model.layers.{}.self_attn.k_norm"},
-    {Role::kAttnOut, "model.layers.{}.self_attn.o_proj"},
+// `own` rows in front of `base`: a look-up takes the first of a role.
+template <std::size_t Own, std::size_t Base>
+constexpr std::array<WeightName, Own + Base> over(const WeightName (&own)[Own],
+                                                  const WeightName (&base)[Base]) {
+  std::array<WeightName, Own + Base> names{};
+  std::ranges::copy(own, names.begin());
+  std::ranges::copy(base, names.begin() + Own);
+  return names;
+}
+
+// Gemma 3 has norms on both sides of each block, and its post_attention_layernorm is not the norm of the feed-forward.
+constexpr WeightName kGemma3Norms[] = {
     {Role::kPostAttnNorm, "model.layers.{}.post_attention_layernorm"},
     {Role::kFfnNorm, "model.layers.{}.pre_feedforward_layernorm"},
-    {Role::kGate, "model.layers.{}.mlp.gate_proj"},
-    {Role::kUp, "model.layers.{}.mlp.up_proj"},
-    {Role::kDown, "model.layers.{}.mlp.down_proj"},
     {Role::kPostFfnNorm, "model.layers.{}.post_feedforward_layernorm"},
 };
+constexpr auto kGemma3 = over(kGemma3Norms, kCommon);
 
 constexpr WeightName kGguf[] = {
     {Role::kEmbedding, "token_embd"},
