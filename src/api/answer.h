@@ -9,6 +9,7 @@
 
 #include "api/request.h"
 #include "core/json.h"
+#include "text/machine/machine.h"
 
 namespace met::api {
 
@@ -29,14 +30,18 @@ struct TokenEntry {
 
 /// Why a choice ended, in wire terms.
 struct Finish {
-  std::string_view reason;  ///< "stop", "length", "timeout"
+  std::string_view reason;  ///< "stop", "length", "tool_calls", "timeout"
   json::Value stop_reason;  ///< the stop string, the stop token's id, or null
 };
 
-/// A part of one choice, in order. The parts of a choice concatenate to the whole; the last one has `finish`.
+/// A part of one choice, of one kind, in order. The parts of a choice concatenate to the whole; the last one
+/// has `finish`.
 struct AnswerPart {
+  using Kind = text::Piece::Kind;
   int choice = 0;
-  std::string text;          ///< whole code points
+  Kind kind = Kind::kContent;
+  int call = 0;              ///< of the kCall kinds: which call of the choice
+  std::string text;          ///< whole code points, as text::Piece says
   std::vector<TokenId> ids;  ///< each generated id once, the end token included
   std::vector<TokenEntry>
       entries;             ///< when log-probabilities were asked for: one an id, without the end token
@@ -44,10 +49,34 @@ struct AnswerPart {
   std::optional<Finish> finish;
 };
 
+/// A stretch of one kind: all the reasoning up to the content, the content up to a call, one call.
+struct Segment {
+  enum class Kind { kReasoning, kContent, kCall };
+  Kind kind = Kind::kContent;
+  std::string text;  ///< of a call: the JSON text of its arguments
+  std::string name;  ///< of a call: the function
+  std::vector<TokenEntry> entries;
+};
+
+/// The parts of one choice put together.
+struct Answer {
+  std::vector<Segment> segments;  ///< in order; none is without text unless it is a call
+  std::vector<TokenId> ids;
+  std::vector<TokenEntry> entries;
+  double logprob_sum = 0;
+  std::optional<Finish> finish;
+
+  void add(const AnswerPart& part);
+  /// The texts of all segments of a kind, in order.
+  std::string text(Segment::Kind kind) const;
+  bool has(Segment::Kind kind) const;
+};
+
 struct Usage {
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
   std::int64_t cached_tokens = 0;
+  std::int64_t reasoning_tokens = 0;  ///< of completion_tokens
 };
 
 }  // namespace met::api

@@ -30,14 +30,15 @@ json::Object head_json(const AnswerHead& head, std::string_view object) {
 class ChatStream final : public Encoder {
  public:
   ChatStream(AnswerHead head, const GenerationRequest& request, const Prepared& prepared)
-      : logprobs_(request.logprobs >= 0),
+      : head_(std::move(head)),
+        logprobs_(request.logprobs >= 0),
         ids_(request.return_token_ids),
         usage_(request.include_usage),
         continuous_(request.continuous_usage_stats),
         choices_(request.n),
         prompt_ids_(ids_ ? prepared.prompts[0].ids : std::vector<TokenId>{}),
         prompt_tokens_(static_cast<std::int64_t>(prepared.prompts[0].ids.size())) {
-    std::string open = json::write(head_json(head, "chat.completion.chunk"));
+    std::string open = json::write(head_json(head_, "chat.completion.chunk"));
     open.pop_back();
     prefix_ = "data: " + open + ",\"choices\":[";
     plain_ = !logprobs_ && !ids_ && !continuous_;
@@ -62,9 +63,9 @@ class ChatStream final : public Encoder {
   void prompt(std::size_t, const std::vector<TokenEntry>&, std::string&) override {}
 
   void part(const AnswerPart& part, const Usage& so_far, std::string& out) override {
-    const bool has_text = !part.text.empty() || !part.entries.empty();
-    if (has_text || (!part.finish && ids_ && !part.ids.empty())) text_chunk(part, so_far, out);
-    if (part.finish) finish_chunk(part, /*ids_sent=*/has_text, so_far, out);
+    const bool tells = !part.text.empty() || (!part.finish && (!part.entries.empty() || has_ids(part)));
+    if (tells) delta_chunk(part, so_far, out);
+    if (part.finish) finish_chunk(part, /*told=*/tells, so_far, out);
   }
 
   void end(const Usage& usage, std::string& out) override {
@@ -92,17 +93,37 @@ class ChatStream final : public Encoder {
     out += "}\n\n";
   }
 
-  void text_chunk(const AnswerPart& part, const Usage& so_far, std::string& out) const {
+  bool has_ids(const AnswerPart& part) const { return ids_ && !part.ids.empty(); }
+
+  json::Value delta_json(const AnswerPart& part) const {
+    using Kind = AnswerPart::Kind;
+    if (part.kind == Kind::kContent) return json::Object{{"content", part.text}};
+    if (part.kind == Kind::kReasoning)
+      return json::Object{{"reasoning_content", part.text}, {"reasoning", part.text}};
+    json::Object call{{"index", part.call}};
+    if (part.kind == Kind::kCallBegin) {
+      call.append("id", part_id("call_", head_, part.choice, part.call));
+      call.append("type", "function");
+      call.append("function", json::Object{{"name", part.text}, {"arguments", ""}});
+    } else {
+      call.append("function", json::Object{{"arguments", part.text}});
+    }
+    return json::Object{{"tool_calls", json::Array{json::Value(std::move(call))}}};
+  }
+
+  void delta_chunk(const AnswerPart& part, const Usage& so_far, std::string& out) const {
     open(out);
     out += "{\"index\":";
     out += std::to_string(part.choice);
-    out += ",\"delta\":{\"content\":";
-    json::write_string(part.text, out);
-    if (plain_) {  // the common chunk: nothing but text
+    out += ",\"delta\":";
+    if (plain_ && part.kind == AnswerPart::Kind::kContent) {  // the common chunk: nothing but text
+      out += "{\"content\":";
+      json::write_string(part.text, out);
       out += "},\"logprobs\":null,\"finish_reason\":null}]}\n\n";
       return;
     }
-    out += "},\"logprobs\":";
+    json::write(delta_json(part), out);
+    out += ",\"logprobs\":";
     json::write(logprobs_ ? content_logprobs(part.entries) : json::Value(), out);
     out += ",\"finish_reason\":null";
     if (ids_) {
@@ -113,19 +134,21 @@ class ChatStream final : public Encoder {
     close(so_far, out);
   }
 
-  void finish_chunk(const AnswerPart& part, bool ids_sent, const Usage& so_far, std::string& out) const {
+  /// `told`: a chunk before it has had the part's ids and log-probabilities.
+  void finish_chunk(const AnswerPart& part, bool told, const Usage& so_far, std::string& out) const {
     json::Object choice;
     choice.append("index", part.choice);
     choice.append("delta", json::Object{});
-    choice.append("logprobs", nullptr);
+    choice.append("logprobs", logprobs_ && !told ? content_logprobs(part.entries) : json::Value());
     choice.append("finish_reason", part.finish->reason);
     choice.append("stop_reason", part.finish->stop_reason);
-    if (ids_) choice.append("token_ids", ids_sent ? json::Value(json::Array{}) : ids_json(part.ids));
+    if (ids_) choice.append("token_ids", told ? json::Value(json::Array{}) : ids_json(part.ids));
     open(out);
     json::write(choice, out);
     close(so_far, out);
   }
 
+  AnswerHead head_;
   std::string prefix_;
   bool plain_ = false;
   bool logprobs_;
@@ -143,24 +166,20 @@ class ChatCollect final : public Encoder {
       : head_(std::move(head)),
         request_(request),
         prompt_ids_(prepared.prompts[0].ids),
-        parts_(static_cast<std::size_t>(request.n)) {}
+        answers_(static_cast<std::size_t>(request.n)) {}
 
   void begin(std::string&) override {}
   void prompt(std::size_t, const std::vector<TokenEntry>& entries, std::string&) override {
     prompt_logprobs_ = prompt_logprobs_json(entries);
   }
   void part(const AnswerPart& part, const Usage&, std::string&) override {
-    AnswerPart& whole = parts_[static_cast<std::size_t>(part.choice)];
-    whole.text += part.text;
-    whole.ids.insert(whole.ids.end(), part.ids.begin(), part.ids.end());
-    whole.entries.insert(whole.entries.end(), part.entries.begin(), part.entries.end());
-    if (part.finish) whole.finish = part.finish;
+    answers_[static_cast<std::size_t>(part.choice)].add(part);
   }
 
   void end(const Usage& usage, std::string& out) override {
     json::Array choices;
-    for (std::size_t i = 0; i < parts_.size(); ++i)
-      choices.emplace_back(choice(static_cast<int>(i), parts_[i]));
+    for (std::size_t i = 0; i < answers_.size(); ++i)
+      choices.emplace_back(choice(static_cast<int>(i), answers_[i]));
     json::Object body = head_json(head_, "chat.completion");
     body.append("choices", std::move(choices));
     body.append("usage", usage_json(usage));
@@ -170,25 +189,48 @@ class ChatCollect final : public Encoder {
   }
 
  private:
-  json::Object choice(int index, const AnswerPart& part) const {
-    json::Object message;
-    message.append("role", "assistant");
-    message.append("content", part.text);
-    message.append("refusal", nullptr);
+  json::Object message(int index, const Answer& answer) const {
+    json::Object out;
+    out.append("role", "assistant");
+    const bool calls = answer.has(Segment::Kind::kCall);
+    const bool content = answer.has(Segment::Kind::kContent);
+    out.append("content",
+               calls && !content ? json::Value() : json::Value(answer.text(Segment::Kind::kContent)));
+    out.append("refusal", nullptr);
+    if (answer.has(Segment::Kind::kReasoning)) {
+      const std::string reasoning = answer.text(Segment::Kind::kReasoning);
+      out.append("reasoning_content", reasoning);
+      out.append("reasoning", reasoning);
+    }
+    if (!calls) return out;
+    json::Array list;
+    for (const Segment& segment : answer.segments) {
+      if (segment.kind != Segment::Kind::kCall) continue;
+      json::Object call;
+      call.append("id", part_id("call_", head_, index, static_cast<int>(list.size())));
+      call.append("type", "function");
+      call.append("function", json::Object{{"name", segment.name}, {"arguments", segment.text}});
+      list.emplace_back(std::move(call));
+    }
+    out.append("tool_calls", std::move(list));
+    return out;
+  }
+
+  json::Object choice(int index, const Answer& answer) const {
     json::Object out;
     out.append("index", index);
-    out.append("message", std::move(message));
-    out.append("logprobs", request_.logprobs >= 0 ? content_logprobs(part.entries) : json::Value());
-    out.append("finish_reason", part.finish ? json::Value(part.finish->reason) : json::Value());
-    out.append("stop_reason", part.finish ? part.finish->stop_reason : json::Value());
-    if (request_.return_token_ids) out.append("token_ids", ids_json(part.ids));
+    out.append("message", message(index, answer));
+    out.append("logprobs", request_.logprobs >= 0 ? content_logprobs(answer.entries) : json::Value());
+    out.append("finish_reason", answer.finish ? json::Value(answer.finish->reason) : json::Value());
+    out.append("stop_reason", answer.finish ? answer.finish->stop_reason : json::Value());
+    if (request_.return_token_ids) out.append("token_ids", ids_json(answer.ids));
     return out;
   }
 
   AnswerHead head_;
   GenerationRequest request_;
   std::vector<TokenId> prompt_ids_;
-  std::vector<AnswerPart> parts_;
+  std::vector<Answer> answers_;
   json::Value prompt_logprobs_;
 };
 

@@ -168,23 +168,18 @@ class CompletionCollect final : public CompletionEncoder {
  public:
   CompletionCollect(AnswerHead head, const GenerationRequest& request, const Prepared& prepared)
       : CompletionEncoder(std::move(head), request, prepared),
-        parts_(prompts_.size() * static_cast<std::size_t>(candidates())) {}
+        answers_(prompts_.size() * static_cast<std::size_t>(candidates())) {}
 
   void begin(std::string&) override {}
   void part(const AnswerPart& part, const Usage&, std::string&) override {
-    AnswerPart& whole = parts_[static_cast<std::size_t>(part.choice)];
-    whole.text += part.text;
-    whole.ids.insert(whole.ids.end(), part.ids.begin(), part.ids.end());
-    whole.entries.insert(whole.entries.end(), part.entries.begin(), part.entries.end());
-    if (part.finish) whole.finish = part.finish;
-    whole.logprob_sum += part.logprob_sum;
+    answers_[static_cast<std::size_t>(part.choice)].add(part);
   }
 
   void end(const Usage& usage, std::string& out) override {
     json::Array choices;
     for (std::size_t p = 0; p < prompts_.size(); ++p)
       for (const std::size_t candidate : best(p))
-        choices.emplace_back(choice(static_cast<int>(choices.size()), p, parts_[candidate]));
+        choices.emplace_back(choice(static_cast<int>(choices.size()), p, answers_[candidate]));
     json::Object body = head_json(head_);
     body.append("choices", std::move(choices));
     body.append("usage", usage_json(usage));
@@ -192,8 +187,8 @@ class CompletionCollect final : public CompletionEncoder {
   }
 
  private:
-  static double mean(const AnswerPart& part) {
-    return part.ids.empty() ? 0 : part.logprob_sum / static_cast<double>(part.ids.size());
+  static double mean(const Answer& answer) {
+    return answer.ids.empty() ? 0 : answer.logprob_sum / static_cast<double>(answer.ids.size());
   }
 
   /// Indexes of the n candidates with the highest log-probability a token, best first; in order where all are
@@ -203,33 +198,34 @@ class CompletionCollect final : public CompletionEncoder {
     std::iota(order.begin(), order.end(), prompt_index * order.size());
     if (order.size() > static_cast<std::size_t>(request_.n)) {
       std::stable_sort(order.begin(), order.end(),
-                       [&](std::size_t a, std::size_t b) { return mean(parts_[a]) > mean(parts_[b]); });
+                       [&](std::size_t a, std::size_t b) { return mean(answers_[a]) > mean(answers_[b]); });
       order.resize(static_cast<std::size_t>(request_.n));
     }
     return order;
   }
 
-  json::Object choice(int index, std::size_t prompt_index, const AnswerPart& part) const {
+  json::Object choice(int index, std::size_t prompt_index, const Answer& answer) const {
     std::vector<TokenEntry> entries =
         request_.echo ? prompt_entries_[prompt_index] : std::vector<TokenEntry>{};
-    entries.insert(entries.end(), part.entries.begin(), part.entries.end());
+    entries.insert(entries.end(), answer.entries.begin(), answer.entries.end());
     std::int64_t offset = 0;
     json::Object out;
     out.append("index", index);
-    out.append("text", request_.echo ? prompts_[prompt_index].text + part.text : part.text);
+    const std::string text = answer.text(Segment::Kind::kContent);
+    out.append("text", request_.echo ? prompts_[prompt_index].text + text : text);
     out.append("logprobs", scores() ? logprobs_json(entries, request_.logprobs, offset) : json::Value());
-    out.append("finish_reason", part.finish ? json::Value(part.finish->reason) : json::Value());
-    out.append("stop_reason", part.finish ? part.finish->stop_reason : json::Value());
+    out.append("finish_reason", answer.finish ? json::Value(answer.finish->reason) : json::Value());
+    out.append("stop_reason", answer.finish ? answer.finish->stop_reason : json::Value());
     if (request_.prompt_logprobs)
       out.append("prompt_logprobs", prompt_logprobs_json(prompt_entries_[prompt_index]));
     if (request_.return_token_ids) {
-      out.append("token_ids", ids_json(part.ids));
+      out.append("token_ids", ids_json(answer.ids));
       out.append("prompt_token_ids", ids_json(prompts_[prompt_index].ids));
     }
     return out;
   }
 
-  std::vector<AnswerPart> parts_;
+  std::vector<Answer> answers_;
 };
 
 }  // namespace

@@ -35,7 +35,15 @@ json::Value usage_json(const Usage& usage) {
   out.append("completion_tokens", usage.completion_tokens);
   out.append("total_tokens", usage.prompt_tokens + usage.completion_tokens);
   out.append("prompt_tokens_details", std::move(details));
+  out.append("completion_tokens_details", json::Object{{"reasoning_tokens", usage.reasoning_tokens}});
   return out;
+}
+
+std::string part_id(std::string_view prefix, const AnswerHead& head, int choice, int index) {
+  const std::size_t digits =
+      head.id.rfind('_') == std::string::npos ? head.id.rfind('-') : head.id.rfind('_');
+  const std::string_view random = std::string_view(head.id).substr(digits + 1);
+  return concat(prefix, random.substr(0, 24), choice, "x", index);
 }
 
 json::Value prompt_logprobs_json(const std::vector<TokenEntry>& entries) {

@@ -46,8 +46,13 @@ std::unique_ptr<Encoder> completion_collect(AnswerHead head, const GenerationReq
 /// An error inside a stream: one event with the error object, then the terminator.
 void stream_error(const ApiError& error, std::string& out);
 
-/// {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details": {"cached_tokens"}}
+/// {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details": {"cached_tokens"},
+/// "completion_tokens_details": {"reasoning_tokens"}}
 json::Value usage_json(const Usage& usage);
+
+/// An id that belongs to an answer: `prefix`, the answer's random digits, choice and index. The same for one
+/// place of one answer, so that a stream and a stored object agree.
+std::string part_id(std::string_view prefix, const AnswerHead& head, int choice, int index);
 
 /// vLLM's prompt_logprobs: null for the first token, then {"id": {"logprob", "rank", "decoded_token"}}.
 json::Value prompt_logprobs_json(const std::vector<TokenEntry>& entries);

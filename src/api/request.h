@@ -20,6 +20,9 @@ using TokenId = std::int32_t;
 /// A prompt of the completions route: text, or ids as they are.
 using PromptInput = std::variant<std::string, std::vector<TokenId>>;
 
+/// Which of its tools an answer may or must call.
+enum class ToolChoice { kAuto, kNone, kRequired, kNamed };
+
 struct GenerationRequest {
   std::string model;
 
@@ -31,6 +34,16 @@ struct GenerationRequest {
   json::Object chat_template_kwargs;
   std::string reasoning_effort;
   std::optional<std::int64_t> truncate_prompt_tokens;  ///< keep only the last ones
+
+  // tools
+  json::Array tools;  ///< {"type": "function", "function": {"name", "description", "parameters", "strict"}}
+  ToolChoice tool_choice = ToolChoice::kAuto;
+  std::string tool_name;  ///< of kNamed
+  bool parallel_tool_calls = true;
+
+  // reasoning
+  std::optional<bool> thinking;                 ///< switched on or off by the client
+  std::optional<std::int64_t> thinking_budget;  ///< tokens of reasoning at most
 
   // how
   sampling::SamplingParams

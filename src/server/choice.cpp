@@ -1,6 +1,7 @@
 #include "server/choice.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/utf8.h"
 
@@ -80,22 +81,34 @@ Choice::Choice(int number, const api::GenerationRequest& request, const api::Mod
 
 bool Choice::ends(api::TokenId id) const { return contains(eos_ids_, id) || contains(stop_ids_, id); }
 
-void Choice::take(std::vector<text::Piece> pieces, api::AnswerPart& part) {
+api::AnswerPart& Choice::last_part(Parts& parts) {
+  if (parts.empty()) parts.push_back({.choice = number_});
+  return parts.back();
+}
+
+void Choice::take(std::vector<text::Piece> pieces, Parts& parts) {
+  using Kind = text::Piece::Kind;
   for (text::Piece& piece : pieces) {
+    const bool same = !parts.empty() && parts.back().kind == piece.kind && parts.back().call == piece.call;
+    if (!same) parts.push_back({.choice = number_, .kind = piece.kind, .call = piece.call});
+    api::AnswerPart& part = parts.back();
     part.text += piece.text;
     const std::size_t count = std::min(piece.tokens_end - piece.tokens_begin, held_ids_.size());
+    if (piece.kind == Kind::kReasoning) reasoning_tokens_ += static_cast<std::int64_t>(count);
+    called_ |= piece.kind == Kind::kCallBegin;
     const auto move_front = [&](auto& from, auto& to, std::size_t n) {
       std::move(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(n), std::back_inserter(to));
       from.erase(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(n));
     };
     if (want_entries_) move_front(held_entries_, part.entries, count);
     move_front(held_ids_, part.ids, count);
+    part.logprob_sum += std::exchange(logprob_sum_, 0);
   }
 }
 
-void Choice::add(api::TokenId id, const scheduler::PositionLogprobs* logprobs, api::AnswerPart& part) {
+void Choice::add(api::TokenId id, const scheduler::PositionLogprobs* logprobs, Parts& parts) {
   ++completion_tokens_;
-  if (logprobs != nullptr) part.logprob_sum += logprobs->chosen;
+  if (logprobs != nullptr) logprob_sum_ += logprobs->chosen;
   if (ends(id)) {
     end_token_ = id;
     end_token_shown_ = keep_stop_token_ && !contains(eos_ids_, id);
@@ -103,38 +116,43 @@ void Choice::add(api::TokenId id, const scheduler::PositionLogprobs* logprobs, a
   }
   held_ids_.push_back(id);
   if (want_entries_) held_entries_.push_back(entry_of(*model_, id, token_texts_.push(id), logprobs));
-  take(machine_.push({&id, 1}), part);
+  take(machine_.push({&id, 1}), parts);
 }
 
-api::AnswerPart Choice::push(const scheduler::Event& event) {
-  api::AnswerPart part{.choice = number_};
-  for (std::size_t i = 0; i < event.ids.size() && !ended_; ++i) {
-    add(event.ids[i], i < event.logprobs.size() ? &event.logprobs[i] : nullptr, part);
-    if (!machine_.stopped()) continue;
-    ended_ = true;
-    part.finish = api::Finish{"stop", json::Value(stops_[*machine_.stop_index()])};
-    std::move(held_ids_.begin(), held_ids_.end(), std::back_inserter(part.ids));
-    std::move(held_entries_.begin(), held_entries_.end(), std::back_inserter(part.entries));
-    held_ids_.clear();
-    held_entries_.clear();
-  }
-  return part;
-}
-
-api::AnswerPart Choice::finish(scheduler::FinishReason reason) {
-  api::AnswerPart part{.choice = number_};
-  if (ended_) return part;
+/// The last part: what is still held, and why it ends.
+void Choice::close(api::Finish finish, Parts& parts) {
   ended_ = true;
-  take(machine_.finish(), part);
+  api::AnswerPart& part = last_part(parts);
   std::move(held_ids_.begin(), held_ids_.end(), std::back_inserter(part.ids));
   std::move(held_entries_.begin(), held_entries_.end(), std::back_inserter(part.entries));
-  if (std::string rest = token_texts_.flush(); !rest.empty() && !part.entries.empty())
-    part.entries.back().token.text += rest;
-  if (end_token_ && !end_token_shown_) part.ids.push_back(*end_token_);
-  part.finish = finish_of(reason);
-  if (reason == scheduler::FinishReason::kStopToken && end_token_)
-    part.finish->stop_reason = json::Value(*end_token_);
-  return part;
+  held_ids_.clear();
+  held_entries_.clear();
+  part.logprob_sum += std::exchange(logprob_sum_, 0);
+  if (called_ && finish.reason == "stop") finish.reason = "tool_calls";
+  part.finish = std::move(finish);
+}
+
+std::vector<api::AnswerPart> Choice::push(const scheduler::Event& event) {
+  Parts parts;
+  for (std::size_t i = 0; i < event.ids.size() && !ended_; ++i) {
+    add(event.ids[i], i < event.logprobs.size() ? &event.logprobs[i] : nullptr, parts);
+    if (machine_.stopped()) close({"stop", json::Value(stops_[*machine_.stop_index()])}, parts);
+  }
+  return parts;
+}
+
+std::vector<api::AnswerPart> Choice::finish(scheduler::FinishReason reason) {
+  Parts parts;
+  if (ended_) return parts;
+  take(machine_.finish(), parts);
+  api::Finish why = finish_of(reason);
+  if (reason == scheduler::FinishReason::kStopToken && end_token_) why.stop_reason = json::Value(*end_token_);
+  close(std::move(why), parts);
+  api::AnswerPart& last = parts.back();
+  if (std::string rest = token_texts_.flush(); !rest.empty() && !last.entries.empty())
+    last.entries.back().token.text += rest;
+  if (end_token_ && !end_token_shown_) last.ids.push_back(*end_token_);
+  return parts;
 }
 
 std::vector<api::TokenEntry> prompt_entries(const std::vector<api::TokenId>& ids,

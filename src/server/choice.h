@@ -20,23 +20,28 @@ class Choice {
   static Result<Choice> create(int number, const api::GenerationRequest& request,
                                const api::ModelText& model);
 
-  /// Takes a kTokens event. Ids after a stop string are ignored.
-  api::AnswerPart push(const scheduler::Event& event);
+  /// Takes a kTokens event; gives one part for each change of kind. Ids after a stop string are ignored.
+  std::vector<api::AnswerPart> push(const scheduler::Event& event);
   /// The end as the engine told it (kFinished).
-  api::AnswerPart finish(scheduler::FinishReason reason);
+  std::vector<api::AnswerPart> finish(scheduler::FinishReason reason);
 
   /// A stop string ended the text: the part that says so was given by `push`.
   bool stopped() const { return machine_.stopped(); }
   bool ended() const { return ended_; }
   /// Ids that count: up to the stop string's last token.
   std::int64_t completion_tokens() const { return completion_tokens_; }
+  /// Those of them that gave reasoning.
+  std::int64_t reasoning_tokens() const { return reasoning_tokens_; }
 
  private:
   Choice(int number, const api::GenerationRequest& request, const api::ModelText& model,
          text::Machine machine);
   bool ends(api::TokenId id) const;
-  void add(api::TokenId id, const scheduler::PositionLogprobs* logprobs, api::AnswerPart& part);
-  void take(std::vector<text::Piece> pieces, api::AnswerPart& part);
+  using Parts = std::vector<api::AnswerPart>;
+  void add(api::TokenId id, const scheduler::PositionLogprobs* logprobs, Parts& parts);
+  void take(std::vector<text::Piece> pieces, Parts& parts);
+  api::AnswerPart& last_part(Parts& parts);
+  void close(api::Finish finish, Parts& parts);
 
   int number_;
   const api::ModelText* model_;
@@ -52,6 +57,9 @@ class Choice {
   std::optional<api::TokenId> end_token_;
   bool end_token_shown_ = false;
   std::int64_t completion_tokens_ = 0;
+  std::int64_t reasoning_tokens_ = 0;
+  double logprob_sum_ = 0;  // of ids that no part has covered yet
+  bool called_ = false;
   bool ended_ = false;
 };
 

@@ -153,9 +153,11 @@ class Run {
       case Kind::kTokens: {
         if (choice.ended()) break;
         const std::int64_t before = choice.completion_tokens();
-        const api::AnswerPart part = choice.push(event);
+        const std::int64_t reasoned = choice.reasoning_tokens();
+        const std::vector<api::AnswerPart> parts = choice.push(event);
         usage_.completion_tokens += choice.completion_tokens() - before;
-        emit(part, out);
+        usage_.reasoning_tokens += choice.reasoning_tokens() - reasoned;
+        emit(parts, out);
         if (choice.stopped())
           branch.generation->stop_at(event.choice, choice.completion_tokens(),
                                      scheduler::FinishReason::kStopText);
@@ -185,11 +187,11 @@ class Run {
     branch.cached = cached;
   }
 
-  void emit(const api::AnswerPart& part, std::string& out) {
-    if (part.text.empty() && part.ids.empty() && part.entries.empty() && !part.finish) return;
+  void emit(const std::vector<api::AnswerPart>& parts, std::string& out) {
+    if (parts.empty()) return;
     if (!begun_) encoder_->begin(out);
     begun_ = true;
-    encoder_->part(part, usage_, out);
+    for (const api::AnswerPart& part : parts) encoder_->part(part, usage_, out);
   }
 
   Exchange& http_;

@@ -21,11 +21,13 @@ struct Whole {
   friend bool operator==(const Whole&, const Whole&) = default;
 };
 
-void add(Whole& whole, const api::AnswerPart& part) {
-  whole.text += part.text;
-  whole.ids.insert(whole.ids.end(), part.ids.begin(), part.ids.end());
-  for (const api::TokenEntry& entry : part.entries) whole.entry_texts += entry.token.text;
-  if (part.finish) whole.finish += std::string(part.finish->reason) + json::write(part.finish->stop_reason);
+void add(Whole& whole, const std::vector<api::AnswerPart>& parts) {
+  for (const api::AnswerPart& part : parts) {
+    whole.text += part.text;
+    whole.ids.insert(whole.ids.end(), part.ids.begin(), part.ids.end());
+    for (const api::TokenEntry& entry : part.entries) whole.entry_texts += entry.token.text;
+    if (part.finish) whole.finish += std::string(part.finish->reason) + json::write(part.finish->stop_reason);
+  }
 }
 
 /// Feeds `ids` in two events, cut at `cut`, or one by one for a negative cut.
