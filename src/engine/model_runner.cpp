@@ -143,7 +143,7 @@ Result<> ModelRunner::upload(const scheduler::StepBatch& batch) {
   const StepCounts counts{.tokens = static_cast<std::int32_t>(batch.tokens.size()),
                           .rows = static_cast<std::int32_t>(batch.rows.size()),
                           .logits = static_cast<std::int32_t>(batch.logits.size()),
-                          .reserved = 0};
+                          .decode_rows = batch.decode_rows};
   MET_TRY(put(buffers_.ids, batch.tokens));
   MET_TRY(put(buffers_.rows, batch.rows));
   MET_TRY(put(buffers_.block_table, batch.block_table));

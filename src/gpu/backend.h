@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "gpu/launch.h"
+#include "gpu/tensor_map.h"
 
 namespace met::gpu {
 
@@ -110,6 +111,10 @@ class GpuBackend {
   using LookupListener = std::function<void(std::string_view module, std::string_view function, bool found)>;
   void listen_to_lookups(LookupListener listener) { listener_ = std::move(listener); }
   virtual Result<> launch(const KernelLaunch& launch, Stream stream) = 0;
+  /// Errors: kUnsupported on devices without bulk tensor copies.
+  virtual Result<TensorMap> tensor_map(const TensorMapSpec&) {
+    return fail(ErrorCode::kUnsupported, "bulk tensor copies are not supported by " + info().name);
+  }
 
   // Graphs: what is enqueued on the stream between begin and end is recorded, not run.
   virtual Result<> begin_capture(Stream stream) = 0;

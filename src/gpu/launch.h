@@ -36,7 +36,7 @@ struct Dim3 {
 class KernelLaunch {
  public:
   static constexpr std::size_t kArgumentsMax = 32;
-  static constexpr std::size_t kBytesMax = 256;
+  static constexpr std::size_t kBytesMax = 640;
 
   KernelLaunch(KernelHandle handle, Dim3 grid = {}, Dim3 block = {}, std::uint32_t shared_bytes = 0)
       : handle_(handle), grid_(grid), block_(block), shared_bytes_(shared_bytes) {}
@@ -93,7 +93,7 @@ class KernelLaunch {
   std::size_t bytes_ = 0;
   std::array<std::uint16_t, kArgumentsMax> offsets_{};
   std::array<bool, kArgumentsMax> buffers_{};
-  alignas(16) std::array<std::byte, kBytesMax> block_bytes_{};
+  alignas(64) std::array<std::byte, kBytesMax> block_bytes_{};
 };
 
 }  // namespace met::gpu

@@ -19,8 +19,8 @@ struct StepRow {
 struct StepCounts {
   std::int32_t tokens;  ///< tokens of all rows
   std::int32_t rows;
-  std::int32_t logits;  ///< tokens whose logits are wanted
-  std::int32_t reserved;
+  std::int32_t logits;       ///< tokens whose logits are wanted
+  std::int32_t decode_rows;  ///< the first rows, with one token each
 };
 
 }  // namespace met

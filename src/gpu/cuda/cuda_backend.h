@@ -63,6 +63,7 @@ class CudaBackend final : public GpuBackend {
 
   Result<KernelHandle> kernel(std::string_view module, std::string_view function) override;
   Result<> launch(const KernelLaunch& launch, Stream stream) override;
+  Result<TensorMap> tensor_map(const TensorMapSpec& spec) override;
 
   Result<> begin_capture(Stream stream) override;
   Result<Graph> end_capture(Stream stream) override;

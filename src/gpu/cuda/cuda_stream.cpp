@@ -128,6 +128,21 @@ Result<> CudaBackend::launch(const KernelLaunch& launch, Stream stream) {
       result, "launching '" + std::string(function.module) + "." + std::string(function.name) + "'"));
 }
 
+Result<TensorMap> CudaBackend::tensor_map(const TensorMapSpec& spec) {
+  // CUtensorMapDataType, CUtensorMapSwizzle and CUtensorMapL2promotion of the driver's interface.
+  constexpr int kElements[] = {0 /* u8 */, 9 /* bf16 */, 6 /* f16 */, 7 /* f32 */};
+  constexpr int kSwizzle128 = 3;
+  constexpr int kPromote256 = 3;
+  constexpr std::array<std::uint32_t, TensorMapSpec::kRankMax> kSteps{1, 1, 1, 1, 1};
+  TensorMap map;
+  const CuResult result = driver_.tensor_map_encode(
+      map.bytes.data(), kElements[static_cast<int>(spec.element)], static_cast<unsigned>(spec.rank),
+      spec.base.value, spec.extents.data(), spec.strides.data(), spec.box.data(), kSteps.data(), 0,
+      spec.swizzle_128b ? kSwizzle128 : 0, kPromote256, 0);
+  MET_TRY(driver_.check(result, "describing a tensor for bulk copies"));
+  return map;
+}
+
 // ---- graphs ----
 
 Result<> CudaBackend::begin_capture(Stream stream) {

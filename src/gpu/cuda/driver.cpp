@@ -5,7 +5,7 @@
 namespace met::gpu::cuda {
 namespace {
 
-constexpr int kOldestDriver = 11080;  // the first with cuLaunchKernelEx
+constexpr int kOldestDriver = 12000;  // the first with cuTensorMapEncodeTiled
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);

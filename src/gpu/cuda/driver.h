@@ -135,6 +135,10 @@ inline constexpr int kFunctionMaxDynamicShared = 8;
   X(function_attribute, cuFuncGetAttribute, (int* value, int attribute, CuFunction function))                \
   X(function_set, cuFuncSetAttribute, (CuFunction function, int attribute, int value))                       \
   X(launch, cuLaunchKernelEx, (const CuLaunchConfig* config, CuFunction f, void** parameters, void** extra)) \
+  X(tensor_map_encode, cuTensorMapEncodeTiled,                                                               \
+    (void* map, int element, unsigned rank, CuAddress base, const std::uint64_t* extents,                    \
+     const std::uint64_t* strides, const std::uint32_t* box, const std::uint32_t* steps, int interleave,     \
+     int swizzle, int promotion, int fill))                                                                  \
   X(graph_instantiate, cuGraphInstantiateWithFlags, (CuGraphExec * exec, CuGraph graph, unsigned long long)) \
   X(graph_upload, cuGraphUpload, (CuGraphExec exec, CuStream stream))                                        \
   X(graph_launch, cuGraphLaunch, (CuGraphExec exec, CuStream stream))                                        \

@@ -44,28 +44,58 @@ class Buffers {
   std::vector<DevicePtr> pointers_;
 };
 
-/// Compares what the device holds now; prints the first mismatch.
+double value_at(const std::byte* data, DType type, std::size_t i) {
+  switch (type) {
+    case DType::kF32: {
+      float v = 0;
+      std::memcpy(&v, data + 4 * i, 4);
+      return v;
+    }
+    case DType::kI32: {
+      std::int32_t v = 0;
+      std::memcpy(&v, data + 4 * i, 4);
+      return v;
+    }
+    case DType::kF8E4M3:
+      return f8e4m3_to_f32(static_cast<std::uint8_t>(data[i]));
+    default: {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, data + 2 * i, 2);
+      return bf16_to_f32(bits);
+    }
+  }
+}
+
+bool judge_output(const OpCase& op, const Output& output, const std::vector<std::byte>& got,
+                  const char* mode) {
+  std::size_t wrong = 0;
+  for (std::size_t e = 0; e < output.want.size(); ++e) {
+    const double want = output.want[e];
+    const double value = value_at(got.data(), output.type, e);
+    const double slack = output.tolerance.relative * std::abs(want) + output.tolerance.absolute;
+    if (std::abs(value - want) <= slack || value == want) continue;  // NaN fails
+    if (wrong++ == 0)
+      std::printf("  FAILED %s %s %s: buffer %zu value %zu is %.9g, wanted %.9g within %.3g (%s)\n",
+                  op.op.c_str(), op.shape.c_str(), mode, output.buffer, e, value, want, slack,
+                  output.tolerance.name);
+  }
+  if (wrong > 1) std::printf("         and %zu more of %zu\n", wrong - 1, output.want.size());
+  return wrong == 0;
+}
+
+/// Compares what the device holds now; prints the first mismatch of each buffer.
 Result<bool> judge(GpuBackend& gpu, const OpCase& op, std::span<const DevicePtr> at, const char* mode) {
   bool good = true;
   for (std::size_t i = 0; i < op.buffers.size(); ++i) {
+    if (std::ranges::find(op.scratch, i) != op.scratch.end()) continue;
     std::vector<std::byte> got(op.buffers[i].size());
     MET_TRY(gpu.copy_to_host(got.data(), at[i], got.size()));
-    if (i != op.output) {
-      if (got == op.buffers[i]) continue;
+    const auto output = std::ranges::find(op.outputs, i, &Output::buffer);
+    if (output != op.outputs.end()) {
+      good = judge_output(op, *output, got, mode) && good;
+    } else if (got != op.buffers[i]) {
       std::printf("  FAILED %s %s %s: input %zu was changed\n", op.op.c_str(), op.shape.c_str(), mode, i);
       good = false;
-      continue;
-    }
-    for (std::size_t e = 0; e < op.want.size(); ++e) {
-      std::uint16_t bits = 0;
-      std::memcpy(&bits, got.data() + 2 * e, 2);
-      const double value = bf16_to_f32(bits);
-      const double slack = op.tolerance.relative * std::abs(op.want[e]) + op.tolerance.absolute;
-      if (std::abs(value - op.want[e]) <= slack) continue;  // NaN fails
-      std::printf("  FAILED %s %s %s: value %zu is %.9g, wanted %.9g within %.3g (%s)\n", op.op.c_str(),
-                  op.shape.c_str(), mode, e, value, op.want[e], slack, op.tolerance.name);
-      good = false;
-      break;
     }
   }
   if (const auto guards = gpu.check_redzones(); !guards) {
@@ -76,11 +106,17 @@ Result<bool> judge(GpuBackend& gpu, const OpCase& op, std::span<const DevicePtr>
   return good;
 }
 
+Result<> enqueue(GpuBackend& gpu, const OpCase& op, std::span<const DevicePtr> at) {
+  MET_ASSIGN(const std::vector<KernelLaunch> launches, op.launch(at));
+  for (const KernelLaunch& launch : launches) MET_TRY(gpu.launch(launch, gpu.default_stream()));
+  return {};
+}
+
 Result<Graph> capture(GpuBackend& gpu, const OpCase& op, const Buffers& buffers, std::size_t copies) {
   const Stream stream = gpu.default_stream();
   MET_TRY(gpu.begin_capture(stream));
   for (std::size_t c = 0; c < copies; ++c) {
-    const auto launched = gpu.launch(op.launch(buffers.at(c * op.buffers.size(), op.buffers.size())), stream);
+    const auto launched = enqueue(gpu, op, buffers.at(c * op.buffers.size(), op.buffers.size()));
     if (launched) continue;
     gpu.abort_capture(stream);
     return std::unexpected(launched.error());
@@ -122,6 +158,13 @@ double Rng::uniform(double low, double high) {
   return low + (high - low) * static_cast<double>(next() >> 11) * 0x1p-53;
 }
 
+std::vector<double> values_of(const std::vector<std::uint16_t>& bf16) {
+  std::vector<double> values;
+  values.reserve(bf16.size());
+  for (const std::uint16_t b : bf16) values.push_back(bf16_to_f32(b));
+  return values;
+}
+
 std::vector<std::byte> bytes_of(const std::vector<std::uint16_t>& values) { return raw(values); }
 
 std::vector<std::uint16_t> random_bf16(Rng& rng, std::size_t count, double magnitude) {
@@ -138,7 +181,7 @@ Result<bool> run_case(GpuBackend& gpu, const OpCase& op) {
   Buffers buffers(gpu);
   MET_TRY(buffers.add(op));
   const auto at = buffers.at(0, op.buffers.size());
-  MET_TRY(gpu.launch(op.launch(at), stream));
+  MET_TRY(enqueue(gpu, op, at));
   MET_TRY(gpu.synchronize(stream));
   MET_ASSIGN(bool good, judge(gpu, op, at, "eager"));
   MET_ASSIGN(const Graph graph, capture(gpu, op, buffers, 1));
@@ -197,9 +240,11 @@ Result<> time_case(GpuBackend& gpu, const OpCase& op, double bandwidth) {
   const double each = 1e3 / static_cast<double>(copies);  // ms of a graph to us of a launch
   const double median = (*times)[times->size() / 2] * each;
   const double rate = op.bytes / median / 1e3;
-  std::printf("%-20s %-24s %9.2f us (%.2f to %.2f) %12.0f B %8.1f GB/s %5.1f %% %s\n", op.op.c_str(),
+  std::printf("%-20s %-24s %9.2f us (%.2f to %.2f) %12.0f B %8.1f GB/s %5.1f %% %s", op.op.c_str(),
               op.shape.c_str(), median, times->front() * each, times->back() * each, op.bytes, rate,
               100 * rate / bandwidth, cold ? "cold" : "from L2");
+  if (op.flops > 0) std::printf(" %7.1f TFLOP/s", op.flops / median / 1e6);
+  std::printf("\n");
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/dtype.h"
 #include "gpu/backend.h"
 
 namespace met::gpu::check {
@@ -19,15 +20,25 @@ struct Tolerance {
   double absolute;
 };
 
+/// A buffer that the operation writes.
+struct Output {
+  std::size_t buffer = 0;
+  DType type = DType::kBF16;  ///< BF16, F32, F8E4M3 or I32
+  std::vector<double> want;   ///< of every value of the buffer, untouched ones included
+  Tolerance tolerance{};
+};
+
 struct OpCase {
   std::string op;
   std::string shape;
   std::vector<std::vector<std::byte>> buffers;  ///< initial contents, one device buffer each
-  std::size_t output = 0;    ///< which of them is written (BF16); the others must not change
-  std::vector<double> want;  ///< of every value of the output, untouched ones included
-  Tolerance tolerance{};
-  std::function<KernelLaunch(std::span<const DevicePtr>)> launch;
-  double bytes = 0;  ///< read and written by one launch; 0: not timed
+  std::vector<Output> outputs;
+  std::vector<std::size_t>
+      scratch;  ///< buffers whose contents afterwards do not matter; all others must not change
+  /// The operation's launches, in order, on these buffers.
+  std::function<Result<std::vector<KernelLaunch>>(std::span<const DevicePtr>)> launch;
+  double bytes = 0;  ///< read and written by one run
+  double flops = 0;  ///< 0: the rate is of bytes
 };
 
 struct Rng {
@@ -54,7 +65,21 @@ Result<double> read_bandwidth(GpuBackend& gpu);
 /// Times the case over rotating copies of its buffers; prints one line.
 Result<> time_case(GpuBackend& gpu, const OpCase& op, double bandwidth);
 
-/// The cases of RMSNorm, RoPE and embedding: small ones that probe, then large ones that are timed.
-Result<std::vector<OpCase>> all_cases(GpuBackend& gpu, bool timed);
+/// Cases of one group: small ones that probe, or large ones that are timed.
+using CaseMaker = Result<std::vector<OpCase>> (*)(GpuBackend& gpu, bool timed);
+Result<std::vector<OpCase>> rms_norm_cases(GpuBackend& gpu, bool timed);
+Result<std::vector<OpCase>> rope_cases(GpuBackend& gpu, bool timed);
+Result<std::vector<OpCase>> embedding_cases(GpuBackend& gpu, bool timed);
+
+struct CaseGroup {
+  const char* name;
+  CaseMaker make;
+};
+inline constexpr CaseGroup kGroups[] = {
+    {"rms_norm", rms_norm_cases}, {"rope", rope_cases}, {"embedding", embedding_cases}};
+
+/// One BF16 rounding (8 significant bits) and what FP32 sums and rsqrt add.
+inline constexpr double kBf16Rounding = 0x1p-8 + 0x1p-16;
+std::vector<double> values_of(const std::vector<std::uint16_t>& bf16);
 
 }  // namespace met::gpu::check

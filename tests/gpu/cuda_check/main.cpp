@@ -1,7 +1,10 @@
 // Carried to a machine with a GPU: correctness and speed of the device operations through the CUDA backend.
+// usage: gpu_cuda_check [--no-timing] [PART OF A GROUP'S NAME]
 // Exit status: 0 passed or no driver, 1 failed.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include "gpu/cuda/cuda_backend.h"
 #include "kernels/arch.h"
@@ -43,9 +46,20 @@ Result<> print_transfers(GpuBackend& gpu) {
   return {};
 }
 
-Result<bool> correctness(const kernels::Target& target) {
+/// Cases of the groups whose name holds `only`.
+Result<std::vector<OpCase>> chosen_cases(GpuBackend& gpu, std::string_view only, bool timed) {
+  std::vector<OpCase> cases;
+  for (const CaseGroup& group : kGroups) {
+    if (std::string_view(group.name).find(only) == std::string_view::npos) continue;
+    MET_ASSIGN(std::vector<OpCase> made, group.make(gpu, timed));
+    std::ranges::move(made, std::back_inserter(cases));
+  }
+  return cases;
+}
+
+Result<bool> correctness(const kernels::Target& target, std::string_view only) {
   MET_ASSIGN(const auto gpu, cuda::CudaBackend::open(target, {.redzones = true, .check_bounds = true}));
-  MET_ASSIGN(const std::vector<OpCase> cases, all_cases(*gpu, false));
+  MET_ASSIGN(const std::vector<OpCase> cases, chosen_cases(*gpu, only, false));
   std::size_t failed = 0;
   for (const OpCase& op : cases) {
     MET_ASSIGN(const bool good, run_case(*gpu, op));
@@ -61,18 +75,18 @@ Result<bool> correctness(const kernels::Target& target) {
   return failed == 0;
 }
 
-Result<> speed(const kernels::Target& target) {
+Result<> speed(const kernels::Target& target, std::string_view only) {
   MET_ASSIGN(const auto gpu, cuda::CudaBackend::open(target));
-  MET_TRY(print_transfers(*gpu));
+  if (only.empty()) MET_TRY(print_transfers(*gpu));
   MET_ASSIGN(const double bandwidth, read_bandwidth(*gpu));
   std::printf("%-20s %-24s %9s  (least to most) %12s %13s  share of read bandwidth\n", "operation", "shape",
               "median", "bytes", "rate");
-  MET_ASSIGN(const std::vector<OpCase> cases, all_cases(*gpu, true));
+  MET_ASSIGN(const std::vector<OpCase> cases, chosen_cases(*gpu, only, true));
   for (const OpCase& op : cases) MET_TRY(time_case(*gpu, op, bandwidth));
   return {};
 }
 
-Result<bool> run(bool timed) {
+Result<bool> run(bool timed, std::string_view only) {
   MET_ASSIGN(const auto probe, cuda::probe(0));
   const std::string_view hardware = kernels::hardware_for_capability(probe.major, probe.minor);
   const kernels::Target* target = target_for(hardware);
@@ -90,8 +104,8 @@ Result<bool> run(bool timed) {
                 target->model.data(), static_cast<int>(target->quant.size()), target->quant.data(),
                 static_cast<int>(target->closure_hash.size()), target->closure_hash.data());
   }
-  MET_ASSIGN(const bool good, correctness(*target));
-  if (timed) MET_TRY(speed(*target));
+  MET_ASSIGN(const bool good, correctness(*target, only));
+  if (timed) MET_TRY(speed(*target, only));
   return good;
 }
 
@@ -104,8 +118,15 @@ int main(int argc, char** argv) {
     std::printf("skipped: %s\n", driver.error().message.c_str());
     return driver.error().message.starts_with("no CUDA driver") ? 0 : 1;
   }
-  const bool timed = !(argc > 1 && std::strcmp(argv[1], "--no-timing") == 0);
-  const auto result = gpu::check::run(timed);
+  bool timed = true;
+  std::string_view only;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--no-timing") == 0)
+      timed = false;
+    else
+      only = argv[i];
+  }
+  const auto result = gpu::check::run(timed, only);
   if (!result)
     std::printf("FAILED: %s: %s\n", std::string(name(result.error().code)).c_str(),
                 result.error().message.c_str());

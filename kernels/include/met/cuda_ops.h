@@ -1,0 +1,174 @@
+// Argument structs of the CUDA kernels: a kernel takes its struct by value as `const __grid_constant__`. Each
+// kernel's own header comment is its contract; here stand only the members. Pointers are device addresses; the
+// addresses and everything else here are fixed when a step is captured, what changes from step to step is read
+// through them. C++20, no dependencies.
+//
+// Activations are BF16 unless said otherwise, `tokens` rows, the last index fastest. Kernels read how many rows
+// there are from StepCounts; rows beyond are neither read for a result nor written.
+#pragma once
+
+#include <cstdint>
+
+#include "met/ops.h"
+#include "met/step.h"
+
+namespace met {
+
+/// A tensor as a bulk tensor copy sees it: gpu::TensorMap on the host, CUtensorMap on the device.
+struct alignas(64) DeviceTensorMap {
+  unsigned char bytes[128];
+};
+
+using Bf16Bits = std::uint16_t;
+
+/// Sum of squares of each row of the residual stream, in parts that are added in order: rows divided by their
+/// root mean square are never stored, the consumer scales its sums instead.
+struct RowSquares {
+  float* parts = nullptr;  // [tokens, count] FP32
+  std::int32_t count = 0;
+  float eps = 0;
+};
+
+/// Decode projection (module `projection`): s[t, n] = scale(t, n) * sum_k W[n, k] x[t, k] (+ bias[n]), for up to
+/// 256 tokens, then the epilogue:
+///   kStore     y[t, n] = s                                   (BF16, or F32 where y_f32)
+///   kResidual  h = residual[t, n] + s; residual[t, n] = h; scaled[t, n] = h * next_norm[n] and its squares where given
+///   kSiluMul, kGeluMul  rows of W alternate 8 of gate, 8 of up; y[t, n / 2] = act(gate) * up
+struct ProjectionArgs {
+  DeviceTensorMap weights;     // [n, k], BF16 or E4M3
+  DeviceTensorMap x;           // [tokens_max, k] BF16
+  const StepCounts* counts;    // rows = counts->tokens, or counts->logits where `logits`
+  const float* weight_scales;  // E4M3: [n], or [ceil(n / 128), ceil(k / 128)] where `block_scales`; else null
+  const float* bias;           // [n] or null
+  RowSquares norm;             // parts null: s is not scaled by 1 / rms(row)
+  Bf16Bits* residual;          // [tokens, ldy]
+  void* y;                     // [tokens, ldy]
+  const float* next_norm;      // [n] F32 weights of the norm that reads the residual next, or null
+  Bf16Bits* scaled;            // [tokens, ldy]
+  float* squares;              // [tokens, squares_count]: this launch's parts, one a tile of rows of W
+  std::int64_t ldy;
+  std::int32_t n;
+  std::int32_t k;
+  std::int32_t squares_count;
+  std::int32_t logits;
+  std::int32_t y_f32;
+  std::int32_t block_scales;
+  Epilogue epilogue;
+};
+
+/// Prefill GEMM (module `gemm`): the same sums and epilogues for many tokens, without `norm`, `scaled`, `squares`.
+struct GemmArgs {
+  DeviceTensorMap weights;  // [n, k]
+  DeviceTensorMap x;        // [tokens_max, k]
+  const StepCounts* counts;
+  const float* weight_scales;  // as ProjectionArgs
+  const float* x_scales;       // E4M3 x: [tokens, ceil(k / 128)] FP32; else null
+  const float* bias;
+  Bf16Bits* residual;
+  Bf16Bits* y;
+  std::int64_t ldy;
+  std::int32_t n;
+  std::int32_t k;
+  std::int32_t block_scales;
+  Epilogue epilogue;
+};
+
+/// What both attention kernels know of a layer. Caches: [blocks, kv_heads, 16, head_dim], BF16 or E4M3.
+struct AttentionLayerArgs {
+  const float* q_norm;  // [head_dim] F32 or null
+  const float* k_norm;
+  const float* inv_freq;  // [rotary_dim / 2]; null: no rotation
+  const float* sinks;     // [heads] or null
+  void* k_cache;
+  void* v_cache;
+  float k_scale;  // E4M3 caches hold k / k_scale; else 1
+  float v_scale;
+  std::int32_t heads;
+  std::int32_t kv_heads;
+  std::int32_t head_dim;
+  std::int32_t rotary_dim;
+  std::int32_t interleaved;
+  std::int32_t window;  // 0: none; else positions > p - window are seen
+  float norm_eps;
+  float rope_scale;
+  float scale;    // of q . k
+  float softcap;  // 0: none
+};
+
+/// Decode attention (module `decode_attention`): the step's first counts->decode_rows rows, one token each. Head
+/// norms, rotation and the write of the new key and value are part of it; splits of the context are joined by the
+/// last block of a row and head to finish.
+struct DecodeAttentionArgs {
+  AttentionLayerArgs layer;
+  const Bf16Bits* qkv;  // [tokens, (heads + 2 * kv_heads) * head_dim] as projected
+  Bf16Bits* y;          // [tokens, heads * head_dim]
+  const StepRow* rows;
+  const std::int32_t* block_table;
+  const StepCounts* counts;
+  float* partial;          // [rows_max, heads, splits, head_dim + 2] FP32
+  std::int32_t* finished;  // [rows_max, kv_heads], zero before and after each launch
+  std::int32_t splits;     // blocks of the grid that share a row and key-value head
+  std::int32_t
+      split_tokens;  // 0: contexts are divided evenly; else fixed, so that a row's sums do not depend on the batch
+};
+
+/// Rotation and cache write for prefill (module `rope_kv`): tokens from the first one behind the decode rows on.
+/// q stays in qkv, normalised and rotated in place.
+struct RopeKvDeviceArgs {
+  AttentionLayerArgs layer;
+  Bf16Bits* qkv;
+  const std::int32_t* positions;  // [tokens]
+  const std::int32_t* slots;      // [tokens] block * 16 + offset
+  const StepCounts* counts;
+};
+
+/// Prefill attention (module `prefill_attention`): rows behind the decode rows, causal over their paged context.
+struct PrefillAttentionArgs {
+  DeviceTensorMap k_map;  // of k_cache; box and rank are the kernel's
+  DeviceTensorMap v_map;
+  DeviceTensorMap q_map;  // of qkv
+  AttentionLayerArgs layer;
+  const Bf16Bits* qkv;  // q after rope_kv
+  Bf16Bits* y;          // [tokens, heads * head_dim]
+  const StepRow* rows;
+  const std::int32_t* block_table;
+  const StepCounts* counts;
+};
+
+/// Embedding (module `embedding`): hidden[t] = scale * table[id], id = ids[t], or fed[device_rows[t]] where ids[t] is -1.
+/// Also scaled[t] = hidden[t] * next_norm and its squares, one part, where given.
+struct EmbeddingDeviceArgs {
+  const std::int32_t* ids;          // [tokens]
+  const std::int32_t* device_rows;  // [tokens]
+  const std::int32_t* fed;          // [device rows]: ids sampled by the step before
+  const Bf16Bits* table;            // [vocabulary, dim]
+  Bf16Bits* hidden;
+  const float* next_norm;  // [dim] F32 or null
+  Bf16Bits* scaled;
+  float* squares;  // [tokens, 1]
+  const StepCounts* counts;
+  std::int64_t dim;
+  std::int64_t vocabulary;
+  float scale;
+};
+
+/// Norms of the residual stream (module `residual_norm`), one row a block:
+///   h = residual[t] (+ branch[t] / rms(branch[t]) * post_norm, where given; stored back)
+///   normed[r] = h / rms(h) * norm, where given, t = gather ? gather[r] : r
+///   scaled[t] = h * next_norm and its squares in one part, where given
+struct ResidualNormArgs {
+  Bf16Bits* residual;      // [tokens, dim]
+  const Bf16Bits* branch;  // [tokens, dim] or null
+  const float* post_norm;  // [dim]
+  const float* norm;       // [dim] or null
+  Bf16Bits* normed;        // [rows, dim]
+  const float* next_norm;  // [dim] or null
+  Bf16Bits* scaled;
+  float* squares;
+  const std::int32_t* gather;  // [logits] or null; rows = counts->logits then, else counts->tokens
+  const StepCounts* counts;
+  std::int64_t dim;
+  float eps;
+};
+
+}  // namespace met
