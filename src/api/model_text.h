@@ -23,6 +23,7 @@ struct RenderOptions {
   bool add_generation_prompt = true;
   bool continue_final_message = false;  ///< the last message stays open: nothing follows its text
   json::Object variables;               ///< chat_template_kwargs
+  json::Array tools;                    ///< definitions, as in the request; empty: none
 };
 
 /// A chat template. Used from many threads at once. Errors: kInvalidArgument with the template's own

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "sampling/params.h"
+#include "text/tools/tool.h"
 
 namespace met::api {
 
@@ -20,8 +21,19 @@ using TokenId = std::int32_t;
 /// A prompt of the completions route: text, or ids as they are.
 using PromptInput = std::variant<std::string, std::vector<TokenId>>;
 
-/// Which of its tools an answer may or must call.
-enum class ToolChoice { kAuto, kNone, kRequired, kNamed };
+/// Which of the request's tools may, or must, be called.
+struct ToolChoice {
+  enum class Mode { kNone, kAuto, kRequired };
+  Mode mode = Mode::kAuto;
+  std::vector<std::string> only;  ///< names that may be called; empty: all
+  bool parallel = true;           ///< false: at most one call
+};
+
+/// What the client says about reasoning; what it leaves out, the server's defaults decide.
+struct Thinking {
+  std::optional<bool> enabled;
+  std::optional<std::int64_t> budget_tokens;  ///< above it the reasoning is closed
+};
 
 struct GenerationRequest {
   std::string model;
@@ -33,17 +45,10 @@ struct GenerationRequest {
   bool continue_final_message = false;
   json::Object chat_template_kwargs;
   std::string reasoning_effort;
+  Thinking thinking;
+  std::vector<text::Tool> tools;
+  ToolChoice tool_choice;
   std::optional<std::int64_t> truncate_prompt_tokens;  ///< keep only the last ones
-
-  // tools
-  json::Array tools;  ///< {"type": "function", "function": {"name", "description", "parameters", "strict"}}
-  ToolChoice tool_choice = ToolChoice::kAuto;
-  std::string tool_name;  ///< of kNamed
-  bool parallel_tool_calls = true;
-
-  // reasoning
-  std::optional<bool> thinking;                 ///< switched on or off by the client
-  std::optional<std::int64_t> thinking_budget;  ///< tokens of reasoning at most
 
   // how
   sampling::SamplingParams

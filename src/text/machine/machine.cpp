@@ -34,7 +34,7 @@ std::vector<Piece> Machine::finish() {
 // Ids whose text is held or empty wait for the next piece, at the latest for the last one.
 void Machine::give(std::string text, std::vector<Piece>& out) {
   if (text.empty() && ids_ == ids_given_) return;
-  out.push_back({Piece::Kind::kContent, std::move(text), ids_given_, ids_});
+  out.push_back({.text = std::move(text), .tokens_begin = ids_given_, .tokens_end = ids_});
   ids_given_ = ids_;
 }
 

@@ -23,11 +23,12 @@ struct Piece {
     kReasoning,
     kCallBegin,      ///< a tool call: `text` is the function's whole name
     kCallArguments,  ///< further bytes of the JSON text of its arguments
-    kCallEnd,        ///< its arguments are complete; `text` is empty
+    kCallEnd,        ///< the end of its arguments; `text` is empty
   };
   Kind kind = Kind::kContent;
-  std::string text;  ///< valid UTF-8; empty when its tokens gave no text yet
-  int call = 0;      ///< of the kCall kinds: which call of the answer, from 0; one is open at a time
+  std::string text;      ///< valid UTF-8; empty when its tokens gave no text yet
+  int call = 0;          ///< of the kCall kinds: which call of the answer, from 0; one is open at a time
+  bool complete = true;  ///< of kCallEnd: the arguments are a whole JSON object
   /// Ids that this piece accounts for: [tokens_begin, tokens_end) counted from the first generated id. Ranges
   /// of successive pieces adjoin, so that each id's log-probability is sent exactly once.
   std::size_t tokens_begin = 0;
