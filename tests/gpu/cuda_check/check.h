@@ -68,7 +68,7 @@ Result<> time_case(GpuBackend& gpu, const OpCase& op, double bandwidth);
 /// Cases of one group: small ones that probe, or large ones that are timed.
 using CaseMaker = Result<std::vector<OpCase>> (*)(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> rms_norm_cases(GpuBackend& gpu, bool timed);
-Result<std::vector<OpCase>> rope_cases(GpuBackend& gpu, bool timed);
+Result<std::vector<OpCase>> rope_kv_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> embedding_cases(GpuBackend& gpu, bool timed);
 
 struct CaseGroup {
@@ -76,7 +76,7 @@ struct CaseGroup {
   CaseMaker make;
 };
 inline constexpr CaseGroup kGroups[] = {
-    {"rms_norm", rms_norm_cases}, {"rope", rope_cases}, {"embedding", embedding_cases}};
+    {"rms_norm", rms_norm_cases}, {"rope_kv", rope_kv_cases}, {"embedding", embedding_cases}};
 
 /// One BF16 rounding (8 significant bits) and what FP32 sums and rsqrt add.
 inline constexpr double kBf16Rounding = 0x1p-8 + 0x1p-16;

@@ -1,0 +1,207 @@
+// Head norms, rotation and cache write of a step's prefill tokens t, counts->decode_rows <= t < counts->tokens:
+//   q[h], k[h] = x / sqrt(mean(x^2) + eps) * w                      over head_dim, where weights are given
+//   (a, b)     = (a cos - b sin, b cos + a sin) * rope_scale         by the angle positions[t] * inv_freq[i]
+//                pair i is (i, i + rotary_dim / 2), or (2i, 2i + 1) where interleaved; the rest of a head stays
+//   q goes back into qkv; k / k_scale and v / v_scale go to slots[t] of the caches. k and v stay in qkv as they were.
+//
+// Shapes   qkv: [tokens, (heads + 2 * kv_heads) * head_dim] BF16, 16-byte aligned, q then k then v; caches:
+//          [blocks, kv_heads, 16, head_dim] BF16 or E4M3. head_dim % 16 == 0, <= 512; rotary_dim % 16 == 0,
+//          <= head_dim. A negative slot is not written.
+// Rounding FP32 throughout; the store to qkv or a cache is the only rounding. The angle is position * inv_freq
+//          rounded to FP32, as checkpoints were trained. E4M3 saturates. A token depends on its own row alone.
+// Launch   one block of 128 threads a token, grid >= tokens; other tokens' blocks end at once. Dependent.
+// Cost     reads 2 * (heads + 2 * kv_heads) * head_dim bytes a token, writes as much (E4M3: half for k and v).
+//          Bound by memory: a thread has up to 128 bytes in flight.
+#include <cuda_fp8.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "met/cuda_ops.h"
+#include "pdl.cuh"
+#include "vector.cuh"
+
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kHeld = 4;          // pieces of heads that a thread reads before it computes the first
+constexpr int kBlocks = 6;        // of a multiprocessor, at least: it needs some 40 KB in flight
+constexpr int kPiece = 16;        // values of one piece: two vectors
+constexpr int kBlockTokens = 16;  // of a cache block
+constexpr int kPairsMax = 256;
+constexpr unsigned kAllLanes = 0xffffffffU;
+
+struct Turn {
+  float cos;
+  float sin;
+};
+
+/// What a thread does is the same for all its pieces: lane `piece` of a head, the lanes of a head are neighbours.
+struct Lane {
+  int lanes, piece;   // of a head, a power of two, and which this is
+  int first, second;  // its two vectors of the head
+  bool active;        // a head of 96 values leaves two of eight lanes idle
+};
+
+struct Piece {
+  Floats8 a, b;
+};
+
+__device__ Lane lane_of(const met::AttentionLayerArgs& layer) {
+  const int used = layer.head_dim / kPiece;
+  const int lanes = used <= 1 ? 1 : 1 << (32 - __clz(used - 1));
+  const int piece = static_cast<int>(threadIdx.x) % lanes;  // kThreads is a multiple of lanes
+  const int rotated = layer.inv_freq != nullptr ? layer.rotary_dim / kPiece : 0;  // lanes that turn
+  const bool turns = piece < rotated;
+  return {lanes, piece, turns ? piece : 2 * piece, turns ? piece + rotated : 2 * piece + 1, piece < used};
+}
+
+/// Where turn i of a lane stands: two turns a 16-byte word, neighbouring lanes in neighbouring words.
+__device__ int table_index(int lanes, int piece, int i) { return (i / 2 * lanes + piece) * 2 + i % 2; }
+
+__device__ void turn(float& a, float& b, Turn by) {
+  const float was = a;
+  a = fmaf(was, by.cos, -b * by.sin);
+  b = fmaf(b, by.cos, was * by.sin);
+}
+
+/// The eight turns of a lane: i is of (a[i], b[i]), or of neighbours in a, then in b.
+__device__ void turn_piece(Piece& p, bool interleaved, const Turn* table, const Lane& lane) {
+#pragma unroll
+  for (int i = 0; i < kLanes; i += 2) {
+    const float4 two = *reinterpret_cast<const float4*>(table + table_index(lane.lanes, lane.piece, i));
+    if (interleaved) {
+      float* pairs = i < kLanes / 2 ? p.a.v + 2 * i : p.b.v + 2 * i - kLanes;
+      turn(pairs[0], pairs[1], {two.x, two.y});
+      turn(pairs[2], pairs[3], {two.z, two.w});
+    } else {
+      turn(p.a.v[i], p.b.v[i], {two.x, two.y});
+      turn(p.a.v[i + 1], p.b.v[i + 1], {two.z, two.w});
+    }
+  }
+}
+
+__device__ void multiply(Floats8& x, const float* weights, float factor) {
+  const float4 low = __ldg(reinterpret_cast<const float4*>(weights));
+  const float4 high = __ldg(reinterpret_cast<const float4*>(weights) + 1);
+  const float w[kLanes] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#pragma unroll
+  for (int i = 0; i < kLanes; ++i) x.v[i] = x.v[i] * factor * w[i];
+}
+
+/// Sum over the lanes of a head, a power of two of neighbours; every lane of the warp takes part.
+__device__ float head_sum(float value, int lanes) {
+  for (int step = lanes / 2; step > 0; step /= 2) value += __shfl_xor_sync(kAllLanes, value, step);
+  return value;
+}
+
+__device__ void store(__nv_bfloat16* at, const Floats8& f, float) { *reinterpret_cast<uint4*>(at) = pack(f); }
+
+__device__ void store(__nv_fp8_storage_t* at, const Floats8& f, float inverse_scale) {
+  unsigned words[2] = {0, 0};
+#pragma unroll
+  for (int i = 0; i < kLanes / 2; ++i) {
+    const float2 pair = make_float2(f.v[2 * i] * inverse_scale, f.v[2 * i + 1] * inverse_scale);
+    const unsigned bits = __nv_cvt_float2_to_fp8x2(pair, __NV_SATFINITE, __NV_E4M3);
+    words[i / 2] |= bits << (16 * (i % 2));
+  }
+  *reinterpret_cast<uint2*>(at) = make_uint2(words[0], words[1]);
+}
+
+/// Normalises, turns and stores one piece of head `head` of token `t`.
+template <class Cache>
+__device__ void finish(const met::RopeKvDeviceArgs& args, uint4* row, int head, const Lane& lane,
+                       std::int32_t slot, const Turn* table, Piece p) {
+  const met::AttentionLayerArgs& layer = args.layer;
+  const bool is_query = head < layer.heads;
+  const bool is_value = head >= layer.heads + layer.kv_heads;
+  const float* weights = is_query ? layer.q_norm : layer.k_norm;
+  if (layer.q_norm != nullptr || layer.k_norm != nullptr) {
+    const float sum = head_sum(sum_of_squares(p.a) + sum_of_squares(p.b), lane.lanes);
+    const float factor = rsqrtf(sum / static_cast<float>(layer.head_dim) + layer.norm_eps);
+    if (!is_value && weights != nullptr && lane.active) {
+      multiply(p.a, weights + lane.first * kLanes, factor);
+      multiply(p.b, weights + lane.second * kLanes, factor);
+    }
+  }
+  if (!is_value) turn_piece(p, layer.interleaved != 0, table, lane);
+  if (!lane.active || head >= layer.heads + 2 * layer.kv_heads) return;
+  if (is_query) {
+    uint4* out = row + head * (layer.head_dim / kLanes);
+    out[lane.first] = pack(p.a);
+    out[lane.second] = pack(p.b);
+  } else if (slot >= 0) {
+    const int kv_head = head - layer.heads - (is_value ? layer.kv_heads : 0);
+    const std::int64_t block = slot / kBlockTokens;
+    const std::int64_t line = (block * layer.kv_heads + kv_head) * kBlockTokens + slot % kBlockTokens;
+    Cache* out = static_cast<Cache*>(is_value ? layer.v_cache : layer.k_cache) + line * layer.head_dim;
+    const float inverse_scale = 1.0F / (is_value ? layer.v_scale : layer.k_scale);
+    store(out + lane.first * kLanes, p.a, inverse_scale);
+    store(out + lane.second * kLanes, p.b, inverse_scale);
+  }
+}
+
+/// The turns of all lanes, by all threads of the block; lanes behind the rotated part stand still.
+__device__ void fill_table(const met::AttentionLayerArgs& layer, std::int32_t position, int lanes,
+                           Turn* table) {
+  const int half = layer.inv_freq != nullptr ? layer.rotary_dim / 2 : 0;
+  for (int at = threadIdx.x; at < lanes * kLanes; at += kThreads) {
+    const int piece = at / kLanes;
+    const int i = at % kLanes;
+    int pair = at;
+    if (layer.interleaved != 0)
+      pair = piece * (kLanes / 2) + i % (kLanes / 2) + (i < kLanes / 2 ? 0 : half / 2);
+    Turn by{1.0F, 0.0F};
+    if (at < half) {
+      float sine, cosine;
+      sincosf(__fmul_rn(static_cast<float>(position), layer.inv_freq[pair]), &sine, &cosine);
+      by = {cosine * layer.rope_scale, sine * layer.rope_scale};
+    }
+    table[table_index(lanes, piece, i)] = by;
+  }
+  __syncthreads();
+}
+
+template <class Cache>
+__device__ void rope_kv(const met::RopeKvDeviceArgs& args) {
+  launch_dependents();
+  __shared__ alignas(16) Turn table[kPairsMax];
+  const met::AttentionLayerArgs& layer = args.layer;
+  const Lane lane = lane_of(layer);
+  const int heads = layer.heads + 2 * layer.kv_heads;
+  const int head_vectors = layer.head_dim / kLanes;
+  const int stride = kThreads / lane.lanes;  // heads that the block takes at a time
+  const int t = blockIdx.x;
+  wait_for_producers();
+  if (t < args.counts->decode_rows || t >= args.counts->tokens) return;
+  uint4* row = reinterpret_cast<uint4*>(args.qkv) + static_cast<std::int64_t>(t) * heads * head_vectors;
+  for (int base = 0; base < heads; base += kHeld * stride) {
+    const int first = base + static_cast<int>(threadIdx.x) / lane.lanes;
+    uint4 a[kHeld] = {}, b[kHeld] = {};
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      const int head = first + i * stride;
+      if (head >= heads || !lane.active) continue;
+      a[i] = row[head * head_vectors + lane.first];
+      b[i] = row[head * head_vectors + lane.second];
+    }
+    if (base == 0) fill_table(layer, args.positions[t], lane.lanes, table);
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      if (base + i * stride >= heads) break;
+      finish<Cache>(args, row, first + i * stride, lane, args.slots[t], table, {unpack(a[i]), unpack(b[i])});
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" __global__ __launch_bounds__(kThreads, kBlocks) void rope_kv_bf16(
+    const __grid_constant__ met::RopeKvDeviceArgs args) {
+  rope_kv<__nv_bfloat16>(args);
+}
+
+extern "C" __global__ __launch_bounds__(kThreads, kBlocks) void rope_kv_e4m3(
+    const __grid_constant__ met::RopeKvDeviceArgs args) {
+  rope_kv<__nv_fp8_storage_t>(args);
+}
