@@ -4,13 +4,10 @@
 
 #include <cstdint>
 
+#include "cluster.cuh"
 #include "met/cuda_ops.h"
 
 namespace {
-
-__device__ inline std::uint32_t shared_address(const void* p) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
-}
 
 // ---- barriers ----
 
@@ -66,19 +63,6 @@ __device__ inline void named_barrier(int id, int threads) {
 
 // ---- clusters ----
 
-__device__ inline std::uint32_t cluster_rank() {
-  std::uint32_t rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-
-/// The same variable in the shared memory of block `rank` of the cluster.
-__device__ inline std::uint32_t peer_address(std::uint32_t address, std::uint32_t rank) {
-  std::uint32_t peer;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(peer) : "r"(address), "r"(rank));
-  return peer;
-}
-
 /// Arrives at a barrier of any block of the cluster; what this thread wrote before is visible to who waits.
 __device__ inline void peer_arrive(std::uint32_t peer_barrier) {
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(peer_barrier) : "memory");
@@ -88,14 +72,6 @@ __device__ inline void peer_store(std::uint32_t peer, float4 v) {
   asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(peer), "f"(v.x), "f"(v.y), "f"(v.z),
                "f"(v.w)
                : "memory");
-}
-
-/// Every thread of every block of the cluster.
-__device__ inline void cluster_sync() {
-  asm volatile(
-      "barrier.cluster.arrive.release.aligned;\n"
-      "barrier.cluster.wait.acquire.aligned;" ::
-          : "memory");
 }
 
 // ---- bulk tensor copies ----

@@ -171,4 +171,99 @@ struct ResidualNormArgs {
   float eps;
 };
 
+/// What the sampling kernels know of a device row (module `sample`); written when a sequence takes the row. Formulas:
+/// docs/sampling.md.
+struct SampleParams {
+  std::uint64_t seed;
+  double top_p;         // 1: off
+  double min_p_offset;  // log(min_p) * temperature: logits below max + offset go; where kSampleMinP
+  double repetition;    // 1: off, as presence and frequency 0
+  double presence;
+  double frequency;
+  float inverse_temperature;
+  std::int32_t choice;
+  std::int32_t top_k;         // 0: off
+  std::int32_t end_position;  // end ids are removed before this position (min_tokens)
+  std::int32_t end_ids;       // how many of SampleArgs::end_ids
+  std::int32_t biases;
+  std::uint32_t modes;  // of SampleMode
+};
+
+enum SampleMode : std::uint32_t {
+  kSampleGreedy = 1,
+  kSampleAllowed = 2,  // SampleArgs::allowed counts
+  kSampleCounts = 4,   // tokens are counted, penalties applied
+  kSampleMinP = 8,
+  kSampleOnHost = 16,  // the kernel only finishes the row's logits; the host chooses and writes `fed`
+};
+
+/// One row of a step to sample, uploaded with the step.
+struct SampleRow {
+  std::int32_t device_row;
+  std::int32_t logits;    // row of SampleArgs::logits
+  std::int32_t position;  // of the id to sample; keys its draw
+  std::int32_t logprobs;  // -1: none; 0: of the id; k: and of the k best, at most kSampleTopMax
+  std::int32_t mask;      // row of SampleArgs::masks, -1: none
+  std::int32_t given;     // -1; else nothing is sampled or counted, log-probabilities are those of this id
+};
+
+enum SampleOutcomeFlag : std::uint32_t { kSampleNonFinite = 1, kSampleEmpty = 2, kSampleOutOfRange = 4 };
+
+struct SampleOutcome {
+  std::int32_t id;
+  std::uint32_t flags;  // of SampleOutcomeFlag
+};
+
+struct SampleBias {
+  std::int32_t id;
+  float bias;
+};
+
+inline constexpr int kSampleTopMax = 20;
+inline constexpr int kSampleEndMax = 64;
+inline constexpr int kSampleBiasMax = 512;
+
+/// Log-probabilities of one sampled position under the raw logits.
+struct SampleLogprobs {
+  float chosen;
+  std::int32_t count;  // of `ids`: best first, of equals the lowest id
+  std::int32_t ids[kSampleTopMax];
+  float values[kSampleTopMax];
+};
+
+/// Sampling (module `sample`): one id a row, to `outcomes` and to `fed`, which the next step's embedding reads.
+struct SampleArgs {
+  float* logits;                 // [logits, vocabulary]; rows on the host get scale and soft cap in place
+  const std::int32_t* samples;   // how many rows there are
+  const SampleRow* rows;         // [samples]
+  const SampleParams* params;    // [device rows], as all that follows but masks, outcomes and logprobs
+  const std::int32_t* end_ids;   // [device rows, kSampleEndMax]
+  const SampleBias* biases;      // [device rows, kSampleBiasMax], no id twice
+  const std::uint32_t* allowed;  // [device rows, ceil(vocabulary / 32)]: a bit for each token
+  const std::uint32_t* masks;    // [masks, ceil(vocabulary / 32)]: the grammar's
+  std::uint32_t* counts;         // [device rows, vocabulary]: kSampleInPrompt | times in the output
+  std::int32_t* fed;             // [device rows]
+  SampleOutcome* outcomes;       // [samples]
+  SampleLogprobs* logprobs;      // [samples], written where asked for
+  std::int64_t vocabulary;
+  float scale;    // of the model's logits, before everything else
+  float softcap;  // 0: none; else cap * tanh(l / cap)
+};
+
+inline constexpr std::uint32_t kSampleInPrompt = 0x80000000U;
+
+/// Token counts of device rows that begin (module `sample`, entry sample_begin).
+struct SampleBegin {
+  std::int32_t device_row;
+  std::int32_t ids_begin;  // in SampleBeginArgs::ids: first the prompt's, then the output's
+  std::int32_t prompt;     // how many
+  std::int32_t output;
+};
+struct SampleBeginArgs {
+  const SampleBegin* rows;  // [grid.y]
+  const std::int32_t* ids;
+  std::uint32_t* counts;
+  std::int64_t vocabulary;
+};
+
 }  // namespace met
