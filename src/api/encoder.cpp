@@ -21,13 +21,11 @@ json::Object chat_token(const ScoredToken& token) {
 
 }  // namespace
 
-void Encoder::fail(const ApiError& error, std::string& out) {
+void stream_error(const ApiError& error, std::string& out) {
   out += "data: ";
   json::write(error_body(error), out);
   out += "\n\ndata: [DONE]\n\n";
 }
-
-void Encoder::keepalive(std::string& out) { out += ": keep-alive\n\n"; }
 
 json::Value usage_json(const Usage& usage) {
   json::Object details;

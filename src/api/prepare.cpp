@@ -47,14 +47,16 @@ sampling::SamplingParams sampling_of(const GenerationRequest& request, const tex
   return params;
 }
 
-RenderOptions render_options(const GenerationRequest& request) {
+Result<Prompt> chat_prompt(const GenerationRequest& request, const ModelText& model) {
   RenderOptions options;
   options.continue_final_message = request.continue_final_message;
   options.add_generation_prompt = request.add_generation_prompt.value_or(!request.continue_final_message);
   options.variables = request.chat_template_kwargs;
   if (!request.reasoning_effort.empty() && !options.variables.contains("reasoning_effort"))
     options.variables.set("reasoning_effort", request.reasoning_effort);
-  return options;
+  Prompt out;
+  MET_ASSIGN(out.ids, chat_ids(request.messages, options, model));
+  return out;
 }
 
 Prompt completion_prompt(const PromptInput& input, bool echo, const ModelText& model) {
@@ -86,10 +88,6 @@ std::expected<void, ApiError> check_length(const Prompt& prompt, std::string_vie
 
 }  // namespace
 
-Result<Ids> prompt_ids(const GenerationRequest& request, const ModelText& model) {
-  return chat_ids(request.messages, render_options(request), model);
-}
-
 Result<Ids> chat_ids(const json::Array& messages, const RenderOptions& options, const ModelText& model) {
   if (model.chat == nullptr)
     return unsupported("messages",
@@ -108,8 +106,8 @@ std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, cons
   Prepared out;
   const bool chat = request.prompts.empty();
   if (chat) {
-    MET_ASSIGN(Ids ids, prompt_ids(request, model));
-    out.prompts.push_back({.ids = std::move(ids)});
+    MET_ASSIGN(Prompt prompt, chat_prompt(request, model));
+    out.prompts.push_back(std::move(prompt));
   }
   for (const PromptInput& input : request.prompts)
     out.prompts.push_back(completion_prompt(input, request.echo, model));

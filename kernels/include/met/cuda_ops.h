@@ -260,7 +260,7 @@ struct SampleBegin {
   std::int32_t output;
 };
 struct SampleBeginArgs {
-  const SampleBegin* rows;  // [grid.y]
+  const SampleBegin* rows;  // [grid]
   const std::int32_t* ids;
   std::uint32_t* counts;
   std::int64_t vocabulary;

@@ -70,13 +70,16 @@ using CaseMaker = Result<std::vector<OpCase>> (*)(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> rms_norm_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> rope_kv_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> embedding_cases(GpuBackend& gpu, bool timed);
+Result<std::vector<OpCase>> sample_cases(GpuBackend& gpu, bool timed);
 
 struct CaseGroup {
   const char* name;
   CaseMaker make;
 };
-inline constexpr CaseGroup kGroups[] = {
-    {"rms_norm", rms_norm_cases}, {"rope_kv", rope_kv_cases}, {"embedding", embedding_cases}};
+inline constexpr CaseGroup kGroups[] = {{"rms_norm", rms_norm_cases},
+                                        {"rope_kv", rope_kv_cases},
+                                        {"embedding", embedding_cases},
+                                        {"sample", sample_cases}};
 
 /// One BF16 rounding (8 significant bits) and what FP32 sums and rsqrt add.
 inline constexpr double kBf16Rounding = 0x1p-8 + 0x1p-16;
