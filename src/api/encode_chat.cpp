@@ -44,7 +44,7 @@ class ChatStream final : public Encoder {
     plain_ = !logprobs_ && !ids_ && !continuous_;
   }
 
-  void begin(std::string& out) override {
+  void begin(const Usage&, std::string& out) override {
     for (int i = 0; i < choices_; ++i) {
       json::Object delta;
       delta.append("role", "assistant");
@@ -168,7 +168,7 @@ class ChatCollect final : public Encoder {
         prompt_ids_(prepared.prompts[0].ids),
         answers_(static_cast<std::size_t>(request.n)) {}
 
-  void begin(std::string&) override {}
+  void begin(const Usage&, std::string&) override {}
   void prompt(std::size_t, const std::vector<TokenEntry>& entries, std::string&) override {
     prompt_logprobs_ = prompt_logprobs_json(entries);
   }

@@ -100,7 +100,7 @@ class CompletionStream final : public CompletionEncoder {
     prefix_ = "data: " + open + ",\"choices\":[";
   }
 
-  void begin(std::string&) override {}
+  void begin(const Usage&, std::string&) override {}
 
   void part(const AnswerPart& part, const Usage& so_far, std::string& out) override {
     if (!begun_[static_cast<std::size_t>(part.choice)]) first(part.choice, so_far, out);
@@ -170,7 +170,7 @@ class CompletionCollect final : public CompletionEncoder {
       : CompletionEncoder(std::move(head), request, prepared),
         answers_(prompts_.size() * static_cast<std::size_t>(candidates())) {}
 
-  void begin(std::string&) override {}
+  void begin(const Usage&, std::string&) override {}
   void part(const AnswerPart& part, const Usage&, std::string&) override {
     answers_[static_cast<std::size_t>(part.choice)].add(part);
   }

@@ -21,11 +21,13 @@ json::Object chat_token(const ScoredToken& token) {
 
 }  // namespace
 
-void stream_error(const ApiError& error, std::string& out) {
+void Encoder::fail(const ApiError& error, std::string& out) {
   out += "data: ";
   json::write(error_body(error), out);
   out += "\n\ndata: [DONE]\n\n";
 }
+
+void Encoder::keepalive(std::string& out) { out += ": keep-alive\n\n"; }
 
 json::Value usage_json(const Usage& usage) {
   json::Object details;

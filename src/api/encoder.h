@@ -23,14 +23,19 @@ struct AnswerHead {
 
 /// Writes one answer. Calls in this order: `begin`, then for each prompt at most one `prompt` before its
 /// parts, `part`s, `end`. Each appends bytes to send to `out`: server-sent events for a stream; the whole
-/// body in `end` otherwise. An error in the middle of a stream is `fail` in place of `end`.
+/// body in `end` otherwise.
 class Encoder {
  public:
   virtual ~Encoder() = default;
-  virtual void begin(std::string& out) = 0;
+  virtual void begin(const Usage& so_far, std::string& out) = 0;
   virtual void prompt(std::size_t index, const std::vector<TokenEntry>& entries, std::string& out) = 0;
   virtual void part(const AnswerPart& part, const Usage& so_far, std::string& out) = 0;
   virtual void end(const Usage& usage, std::string& out) = 0;
+  /// An error in the middle of a stream, in place of `end`. Default: OpenAI's, one event with the error
+  /// object, then the terminator.
+  virtual void fail(const ApiError& error, std::string& out);
+  /// What a silent stream says. Default: a comment line.
+  virtual void keepalive(std::string& out);
 };
 
 /// `choices` is the number of candidates: prompts × max(n, best_of).
@@ -42,9 +47,6 @@ std::unique_ptr<Encoder> completion_stream(AnswerHead head, const GenerationRequ
                                            const Prepared& prepared);
 std::unique_ptr<Encoder> completion_collect(AnswerHead head, const GenerationRequest& request,
                                             const Prepared& prepared);
-
-/// An error inside a stream: one event with the error object, then the terminator.
-void stream_error(const ApiError& error, std::string& out);
 
 /// {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details": {"cached_tokens"},
 /// "completion_tokens_details": {"reasoning_tokens"}}

@@ -1,5 +1,7 @@
 #include "api/error.h"
 
+#include "core/concat.h"
+
 namespace met::api {
 namespace {
 
@@ -30,6 +32,38 @@ int status_of(ErrorCode code) {
 
 json::Value text_or_null(const std::string& text) { return text.empty() ? json::Value() : json::Value(text); }
 
+/// Source: the errors page of Anthropic's API.
+std::string_view anthropic_type(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "api_error";
+  }
+}
+
+json::Value anthropic_body(const ApiError& error, std::string_view request_id) {
+  const bool named = error.message.find(error.param) != std::string::npos;
+  json::Object inner;
+  inner.append("type", anthropic_type(error.status));
+  inner.append("message", named ? error.message : concat(error.param, ": ", error.message));
+  json::Object out;
+  out.append("type", "error");
+  out.append("error", std::move(inner));
+  out.append("request_id", request_id.empty() ? json::Value() : json::Value(request_id));
+  return out;
+}
+
 }  // namespace
 
 std::string_view error_type(int status) {
@@ -58,7 +92,8 @@ ApiError::ApiError(const Error& error)
   if (status == 429 || status == 503) retry_after_s = 1;
 }
 
-json::Value error_body(const ApiError& error) {
+json::Value error_body(const ApiError& error, Dialect dialect, std::string_view request_id) {
+  if (dialect == Dialect::kAnthropic) return anthropic_body(error, request_id);
   json::Object inner;
   inner.append("message", error.message);
   inner.append("type", error.type);

@@ -1,4 +1,4 @@
-// Errors as OpenAI's clients read them.
+// Errors as the clients of each API read them.
 #pragma once
 
 #include <string>
@@ -27,7 +27,12 @@ struct ApiError {
 /// Reason phrase type of a status: 400 "invalid_request_error", 401 "authentication_error", ….
 std::string_view error_type(int status);
 
-/// {"error": {"message", "type", "param", "code"}}
-json::Value error_body(const ApiError& error);
+/// Whose clients read an answer.
+enum class Dialect { kOpenAi, kAnthropic };
+
+/// OpenAI: {"error": {"message", "type", "param", "code"}}. Anthropic: {"type": "error", "error": {"type",
+/// "message"}, "request_id"}; a field that the message does not name is put before it.
+json::Value error_body(const ApiError& error, Dialect dialect = Dialect::kOpenAi,
+                       std::string_view request_id = {});
 
 }  // namespace met::api

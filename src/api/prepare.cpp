@@ -47,16 +47,14 @@ sampling::SamplingParams sampling_of(const GenerationRequest& request, const tex
   return params;
 }
 
-Result<Prompt> chat_prompt(const GenerationRequest& request, const ModelText& model) {
+RenderOptions render_options(const GenerationRequest& request) {
   RenderOptions options;
   options.continue_final_message = request.continue_final_message;
   options.add_generation_prompt = request.add_generation_prompt.value_or(!request.continue_final_message);
   options.variables = request.chat_template_kwargs;
   if (!request.reasoning_effort.empty() && !options.variables.contains("reasoning_effort"))
     options.variables.set("reasoning_effort", request.reasoning_effort);
-  Prompt out;
-  MET_ASSIGN(out.ids, chat_ids(request.messages, options, model));
-  return out;
+  return options;
 }
 
 Prompt completion_prompt(const PromptInput& input, bool echo, const ModelText& model) {
@@ -88,6 +86,10 @@ std::expected<void, ApiError> check_length(const Prompt& prompt, std::string_vie
 
 }  // namespace
 
+Result<Ids> prompt_ids(const GenerationRequest& request, const ModelText& model) {
+  return chat_ids(request.messages, render_options(request), model);
+}
+
 Result<Ids> chat_ids(const json::Array& messages, const RenderOptions& options, const ModelText& model) {
   if (model.chat == nullptr)
     return unsupported("messages",
@@ -106,8 +108,8 @@ std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, cons
   Prepared out;
   const bool chat = request.prompts.empty();
   if (chat) {
-    MET_ASSIGN(Prompt prompt, chat_prompt(request, model));
-    out.prompts.push_back(std::move(prompt));
+    MET_ASSIGN(Ids ids, prompt_ids(request, model));
+    out.prompts.push_back({.ids = std::move(ids)});
   }
   for (const PromptInput& input : request.prompts)
     out.prompts.push_back(completion_prompt(input, request.echo, model));

@@ -29,6 +29,8 @@ struct Prepared {
 std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, const ModelText& model,
                                           std::int64_t max_seq_len);
 
+/// The ids of a chat request's prompt, however long.
+Result<std::vector<TokenId>> prompt_ids(const GenerationRequest& request, const ModelText& model);
 /// The ids of one prompt of a chat.
 Result<std::vector<TokenId>> chat_ids(const json::Array& messages, const RenderOptions& options,
                                       const ModelText& model);

@@ -290,6 +290,7 @@ std::string Connection::OneExchange::head_text(int status, std::string_view type
   if (!type.empty()) out += concat("Content-Type: ", type, "\r\n");
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin_).count();
   out += concat("Openai-Processing-Ms: ", ms, "\r\n");
+  if (dialect_ == api::Dialect::kAnthropic) out += concat("Request-Id: ", id_, "\r\n");
   for (const auto& [name, value] : headers_) out += concat(name, ": ", value, "\r\n");
   if (!c_.keep_alive_) {
     out += "Connection: close\r\n";
@@ -391,7 +392,7 @@ awaitable<void> Connection::stop_watching() {
 awaitable<void> Exchange::fail(const api::ApiError& error) {
   Response response;
   response.status = error.status;
-  response.body = json::write(api::error_body(error));
+  response.body = json::write(api::error_body(error, dialect_, id_));
   if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   if (error.retry_after_s > 0)
     response.headers.emplace_back("Retry-After", std::to_string(error.retry_after_s));

@@ -33,6 +33,11 @@ class Exchange {
   /// Whose key opened it; 0 without keys.
   std::uint64_t tenant() const { return tenant_; }
   void set_tenant(std::uint64_t tenant) { tenant_ = tenant; }
+  /// Whose clients the route serves: decides the shape of errors.
+  void set_dialect(api::Dialect dialect) { dialect_ = dialect; }
+  /// What the route's pattern left open, decoded, in order.
+  const std::vector<std::string>& parameters() const { return parameters_; }
+  void set_parameters(std::vector<std::string> parameters) { parameters_ = std::move(parameters); }
   /// A header of the answer, besides those that every answer has.
   void add_header(std::string name, std::string value) {
     headers_.emplace_back(std::move(name), std::move(value));
@@ -65,6 +70,8 @@ class Exchange {
   Head head_;
   std::string id_;
   std::uint64_t tenant_ = 0;
+  api::Dialect dialect_ = api::Dialect::kOpenAi;
+  std::vector<std::string> parameters_;
   std::vector<std::pair<std::string, std::string>> headers_;
   Wake wake_;
   std::int64_t tokens_ = 0;

@@ -6,6 +6,7 @@
 #include "core/concat.h"
 #include "server/metrics_page.h"
 #include "server/routes.h"
+#include "server/run.h"
 #include "telemetry/prometheus.h"
 
 namespace met::server {
@@ -31,27 +32,16 @@ Response json_response(const json::Value& value, int status = 200) {
 /// Runs `work(body)` on a text thread and answers with its JSON.
 template <class Work>
 awaitable<void> answer_with(Exchange& http, Services& met, Work work) {
-  auto body = co_await http.read_body();
-  if (!body) {
-    co_await http.fail(body.error());
-    co_return;
-  }
-  auto job = [&met, work, text = std::move(*body)]() -> JsonResult {
-    MET_ASSIGN(const json::Value parsed, json::parse(text));
+  auto job = [&met, work](const std::string& body) -> JsonResult {
+    MET_ASSIGN(const json::Value parsed, json::parse(body));
     if (!parsed.is_object())
       return std::unexpected(ApiError({ErrorCode::kInvalidArgument, "the body must be a JSON object", {}}));
     return work(parsed, met);
   };
-  auto result = co_await met.text_pool.run(std::move(job));
-  if (!result) {
-    const ApiError busy = text_pool_full();
-    co_await http.fail(busy);
-  } else if (!result->has_value()) {
-    co_await http.fail(result->error());
-  } else {
-    Response response = json_response(**result);
-    co_await http.respond(std::move(response));
-  }
+  auto result = co_await on_text_thread(http, met, std::move(job));
+  if (!result) co_return;
+  Response response = json_response(*result);
+  co_await http.respond(std::move(response));
 }
 
 Result<bool> flag(const json::Value& body, std::string_view name, bool otherwise) {
@@ -140,8 +130,7 @@ awaitable<void> get_models(Exchange& http, Services& met) {
 }
 
 awaitable<void> get_model(Exchange& http, Services& met) {
-  constexpr std::string_view kPrefix = "/v1/models/";
-  const auto wanted = decode_segment(std::string_view(http.head().path).substr(kPrefix.size()));
+  const std::string& wanted = http.parameters()[0];
   for (const std::string& name : met.text->names) {
     if (name != wanted) continue;
     Response response = json_response(model_json(name, met));
@@ -149,7 +138,7 @@ awaitable<void> get_model(Exchange& http, Services& met) {
     co_return;
   }
   json::Object body;
-  body.append("model", wanted ? json::Value(*wanted) : json::Value(http.head().path));
+  body.append("model", wanted);
   const Result<std::string> missing = api::read_model(body, met.parse);
   const ApiError error(missing.error());
   co_await http.fail(error);

@@ -5,61 +5,38 @@
 namespace met::server {
 namespace {
 
-awaitable<void> refuse_unsupported(Exchange& http, Services&) {
-  api::ApiError error;
-  error.status = 501;
-  error.type = api::error_type(501);
-  error.message = concat(http.head().method, " ", http.head().path, " is not supported by this server");
-  error.code = "not_supported";
-  co_await http.fail(error);
+/// Splits off what stands before the next slash.
+std::string_view take_segment(std::string_view& path) {
+  const std::size_t slash = path.find('/');
+  const std::string_view segment = path.substr(0, slash);
+  path.remove_prefix(slash == std::string_view::npos ? path.size() : slash + 1);
+  return segment;
 }
 
-constexpr Route kRoutes[] = {
-    {"POST", "/v1/chat/completions", post_chat_completions},
-    {"POST", "/v1/completions", post_completions},
-    {"GET", "/v1/chat/completions/*", get_stored_completion},
-    {"GET", "/v1/models", get_models},
-    {"GET", "/v1/models/*", get_model},
-    {"POST", "/tokenize", post_tokenize},
-    {"POST", "/detokenize", post_detokenize},
-    {"GET", "/health", get_health, /*open=*/true},
-    {"GET", "/health/live", get_alive, /*open=*/true},
-    {"GET", "/ping", get_health, /*open=*/true},
-    {"GET", "/version", get_version, /*open=*/true},
-    {"GET", "/metrics", get_metrics, /*open=*/true},
-    {"GET", "/serve-config", get_serve_config},
-    // routes of the public APIs that are not served: an answer in their own error shape, not a missing page
-    {"POST", "/v1/responses", refuse_unsupported},
-    {"GET", "/v1/responses/*", refuse_unsupported},
-    {"POST", "/v1/conversations", refuse_unsupported},
-    {"GET", "/v1/conversations/*", refuse_unsupported},
-    {"POST", "/v1/messages", refuse_unsupported},
-    {"POST", "/v1/messages/count_tokens", refuse_unsupported},
-    {"POST", "/v1/lora/active", refuse_unsupported},
-    {"POST", "/v1/lora/load", refuse_unsupported},
-    {"POST", "/v1/embeddings", refuse_unsupported},
-    {"POST", "/v1/rerank", refuse_unsupported},
-    {"POST", "/v1/moderations", refuse_unsupported},
-    {"POST", "/v1/audio/transcriptions", refuse_unsupported},
-    {"POST", "/v1/audio/translations", refuse_unsupported},
-    {"POST", "/v1/audio/speech", refuse_unsupported},
-    {"POST", "/v1/images/generations", refuse_unsupported},
-    {"POST", "/v1/images/edits", refuse_unsupported},
-    {"POST", "/v1/images/variations", refuse_unsupported},
-    {"GET", "/v1/files", refuse_unsupported},
-    {"POST", "/v1/files", refuse_unsupported},
-    {"GET", "/v1/files/*", refuse_unsupported},
-    {"GET", "/v1/batches", refuse_unsupported},
-    {"POST", "/v1/batches", refuse_unsupported},
-    {"GET", "/v1/batches/*", refuse_unsupported},
-    {"GET", "/v1/fine_tuning/jobs", refuse_unsupported},
-    {"POST", "/v1/fine_tuning/jobs", refuse_unsupported},
-};
+std::string decoded(std::string_view text) { return decode_segment(text).value_or(std::string(text)); }
 
-bool matches(std::string_view pattern, std::string_view path) {
-  if (!pattern.ends_with('*')) return pattern == path;
-  pattern.remove_suffix(1);
-  return path.size() > pattern.size() && path.starts_with(pattern);
+/// The path's values for the pattern's open places; nothing: it does not match.
+std::optional<std::vector<std::string>> match(std::string_view pattern, std::string_view path) {
+  std::vector<std::string> out;
+  for (;;) {
+    const bool more_pattern = pattern.find('/') != std::string_view::npos;
+    const bool more_path = path.find('/') != std::string_view::npos;
+    if (pattern.starts_with('{') && pattern.ends_with("*}")) {
+      if (path.empty()) return std::nullopt;
+      out.push_back(decoded(path));
+      return out;
+    }
+    const std::string_view want = take_segment(pattern);
+    const std::string_view have = take_segment(path);
+    if (want.starts_with('{')) {
+      if (have.empty()) return std::nullopt;
+      out.push_back(decoded(have));
+    } else if (want != have) {
+      return std::nullopt;
+    }
+    if (more_pattern != more_path) return std::nullopt;
+    if (!more_pattern) return out;
+  }
 }
 
 bool method_is(const Route& route, std::string_view method) {
@@ -85,14 +62,15 @@ void add_cors(Exchange& http, const Services& met) {
   http.add_header("Vary", "Origin");
   if (!allowed) return;
   http.add_header("Access-Control-Allow-Origin", std::string(origin));
-  http.add_header("Access-Control-Expose-Headers", "x-request-id, openai-processing-ms, retry-after");
+  http.add_header("Access-Control-Expose-Headers",
+                  "x-request-id, request-id, openai-processing-ms, retry-after, x-met-ignored-fields");
 }
 
 /// Every method of the path, for Allow; empty: no such path.
 std::string methods_of(std::string_view path) {
   std::string out;
-  for (const Route& route : kRoutes) {
-    if (!matches(route.path, path)) continue;
+  for (const Route& route : routes()) {
+    if (!match(route.path, path)) continue;
     if (!out.empty()) out += ", ";
     out += route.method == "GET" ? std::string("GET, HEAD") : std::string(route.method);
   }
@@ -106,7 +84,8 @@ awaitable<void> answer_options(Exchange& http, const std::string& allow) {
     response.headers.emplace_back("Access-Control-Allow-Methods", allow);
     response.headers.emplace_back("Access-Control-Allow-Headers",
                                   "authorization, content-type, x-api-key, x-request-id, openai-beta, "
-                                  "openai-organization, openai-project, anthropic-version, anthropic-beta");
+                                  "openai-organization, openai-project, anthropic-version, anthropic-beta, "
+                                  "anthropic-dangerous-direct-browser-access, last-event-id");
     response.headers.emplace_back("Access-Control-Max-Age", "600");
   }
   co_await http.respond(std::move(response));
@@ -132,8 +111,6 @@ api::ApiError wrong_method(const Exchange& http) {
 
 }  // namespace
 
-std::span<const Route> routes() { return kRoutes; }
-
 api::ApiError text_pool_full() {
   return Error{ErrorCode::kUnavailable, "too many requests wait to be tokenized", {}};
 }
@@ -149,8 +126,15 @@ awaitable<void> dispatch(Exchange& http, Services& met) {
     co_return;
   }
   const Route* found = nullptr;
-  for (const Route& route : kRoutes)
-    if (found == nullptr && matches(route.path, head.path) && method_is(route, head.method)) found = &route;
+  for (const Route& route : routes()) {
+    if (found != nullptr) break;
+    auto parameters = match(route.path, head.path);
+    if (!parameters) continue;
+    http.set_dialect(route.dialect);
+    if (!method_is(route, head.method)) continue;
+    http.set_parameters(std::move(*parameters));
+    found = &route;
+  }
   const auto tenant = met.auth.tenant(head);
   if (found == nullptr) {
     ++met.counters.refused;

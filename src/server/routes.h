@@ -13,12 +13,16 @@ using Handler = awaitable<void> (*)(Exchange&, Services&);
 
 struct Route {
   std::string_view method;
-  std::string_view path;  ///< a last segment "*" takes anything, slashes too
+  std::string_view path;  ///< "{name}" is any one segment, a last "{name*}" anything, slashes too
   Handler handler;
+  std::string_view summary;
   bool open = false;  ///< answered without a key, and while draining
+  api::Dialect dialect = api::Dialect::kOpenAi;
 };
+// route_table.cpp
 std::span<const Route> routes();
 
+// routes.cpp
 /// Route, method, key, draining, handler: in this order, before any byte of a body is read.
 awaitable<void> dispatch(Exchange& http, Services& met);
 
@@ -29,6 +33,9 @@ api::ApiError text_pool_full();
 // generate.cpp
 awaitable<void> post_chat_completions(Exchange& http, Services& met);
 awaitable<void> post_completions(Exchange& http, Services& met);
+// messages.cpp
+awaitable<void> post_messages(Exchange& http, Services& met);
+awaitable<void> post_count_tokens(Exchange& http, Services& met);
 // pages.cpp
 awaitable<void> get_models(Exchange& http, Services& met);
 awaitable<void> get_model(Exchange& http, Services& met);

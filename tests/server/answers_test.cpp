@@ -11,15 +11,6 @@ using ::testing::HasSubstr;
 constexpr std::string_view kChat = "/v1/chat/completions";
 constexpr std::string_view kCompletions = "/v1/completions";
 
-/// Answers with these bytes, then the end token.
-FakeOptions saying(const std::string& text) {
-  FakeOptions options;
-  options.script = [ids = tiny_ids(text)](const scheduler::Request&, int, std::int64_t position) {
-    return position < std::ssize(ids) ? ids[static_cast<std::size_t>(position)] : kImEnd;
-  };
-  return options;
-}
-
 std::string text_of(const std::vector<json::Value>& chunks, std::int64_t index = 0) {
   std::string out;
   for (const json::Value& chunk : chunks)

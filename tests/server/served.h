@@ -61,6 +61,15 @@ class Served {
   int exit_code = -1;
 };
 
+/// Answers with these bytes, then the end token.
+inline FakeOptions saying(const std::string& text) {
+  FakeOptions options;
+  options.script = [ids = tiny_ids(text)](const scheduler::Request&, int, std::int64_t position) {
+    return position < std::ssize(ids) ? ids[static_cast<std::size_t>(position)] : kImEnd;
+  };
+  return options;
+}
+
 inline std::string chat_body(const std::string& members = "", const std::string& text = "Hi.") {
   return R"({"model":"tiny","max_tokens":8,"messages":[{"role":"user","content":)" +
          json::write(json::Value(text)) + "}]" + members + "}";

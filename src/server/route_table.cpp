@@ -1,0 +1,89 @@
+// Every route, once: dispatch, Allow, CORS and /openapi.json read this table.
+#include "core/concat.h"
+#include "server/routes.h"
+
+namespace met::server {
+namespace {
+
+awaitable<void> refuse(Exchange& http, Services&) {
+  api::ApiError error;
+  error.status = 501;
+  error.type = api::error_type(501);
+  error.message =
+      concat(http.head().method, " ", http.head().path.substr(0, 200), " is not supported by this server");
+  error.code = "not_supported";
+  co_await http.fail(error);
+}
+
+awaitable<void> refuse_pooling(Exchange& http, Services&) {
+  api::ApiError error;
+  error.status = 501;
+  error.type = api::error_type(501);
+  error.message = concat(http.head().path.substr(0, 200),
+                         " is not supported: the served model generates text and has no pooling head");
+  error.code = "not_supported";
+  co_await http.fail(error);
+}
+
+awaitable<void> refuse_adapters(Exchange& http, Services&) {
+  api::ApiError error;
+  error.status = 501;
+  error.type = api::error_type(501);
+  error.message = "LoRA adapters are not supported by this server";
+  error.code = "not_supported";
+  co_await http.fail(error);
+}
+
+constexpr bool kOpen = true;
+constexpr auto kAnthropic = api::Dialect::kAnthropic;
+
+constexpr Route kRoutes[] = {
+    // OpenAI
+    {"POST", "/v1/chat/completions", post_chat_completions, "an answer to messages"},
+    {"GET", "/v1/chat/completions/{completion_id}", get_stored_completion, "a stored chat completion"},
+    {"POST", "/v1/completions", post_completions, "a continuation of a prompt"},
+    {"GET", "/v1/models", get_models, "the served models"},
+    {"GET", "/v1/models/{model*}", get_model, "one served model"},
+    // Anthropic
+    {"POST", "/v1/messages", post_messages, "an answer to messages", !kOpen, kAnthropic},
+    {"POST", "/v1/messages/count_tokens", post_count_tokens, "tokens of a prompt", !kOpen, kAnthropic},
+    // tokens
+    {"POST", "/tokenize", post_tokenize, "token ids of a text or of messages"},
+    {"POST", "/detokenize", post_detokenize, "the text of token ids"},
+    // probes and numbers
+    {"GET", "/health", get_health, "ready to serve", kOpen},
+    {"GET", "/health/live", get_alive, "the process runs", kOpen},
+    {"GET", "/ping", get_health, "ready to serve", kOpen},
+    {"GET", "/version", get_version, "the server's version", kOpen},
+    {"GET", "/metrics", get_metrics, "metrics in Prometheus' text format", kOpen},
+    {"GET", "/serve-config", get_serve_config, "every setting and its origin"},
+    // Parts of the public APIs that are not served: a refusal in their own error shape, not a missing page.
+    {"POST", "/v1/embeddings", refuse_pooling, "not supported"},
+    {"POST", "/v1/rerank", refuse_pooling, "not supported"},
+    {"POST", "/v1/score", refuse_pooling, "not supported"},
+    {"POST", "/v1/lora/{action*}", refuse_adapters, "not supported"},
+    {"GET", "/v1/lora/{action*}", refuse_adapters, "not supported"},
+    {"POST", "/v1/moderations", refuse, "not supported"},
+    {"POST", "/v1/audio/transcriptions", refuse, "not supported"},
+    {"POST", "/v1/audio/translations", refuse, "not supported"},
+    {"POST", "/v1/audio/speech", refuse, "not supported"},
+    {"POST", "/v1/images/generations", refuse, "not supported"},
+    {"POST", "/v1/images/edits", refuse, "not supported"},
+    {"POST", "/v1/images/variations", refuse, "not supported"},
+    {"GET", "/v1/files", refuse, "not supported"},
+    {"POST", "/v1/files", refuse, "not supported"},
+    {"GET", "/v1/files/{file*}", refuse, "not supported"},
+    {"DELETE", "/v1/files/{file*}", refuse, "not supported"},
+    {"GET", "/v1/batches", refuse, "not supported"},
+    {"POST", "/v1/batches", refuse, "not supported"},
+    {"GET", "/v1/batches/{batch*}", refuse, "not supported"},
+    {"POST", "/v1/batches/{batch*}", refuse, "not supported"},
+    {"GET", "/v1/fine_tuning/jobs", refuse, "not supported"},
+    {"POST", "/v1/fine_tuning/jobs", refuse, "not supported"},
+};
+
+}  // namespace
+
+std::span<const Route> routes() { return kRoutes; }
+
+}  // namespace met::server

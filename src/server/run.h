@@ -1,0 +1,118 @@
+// A request while it is generated: engine events in, wire bytes out. The one way from any generating route to
+// the engine.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/encoder.h"
+#include "api/prepare.h"
+#include "server/choice.h"
+#include "server/exchange.h"
+#include "server/routes.h"
+#include "server/services.h"
+
+namespace met::server {
+
+/// What a text thread makes of a body.
+struct Work {
+  api::GenerationRequest request;
+  api::Prepared prepared;
+};
+
+/// Submits prompts, turns their events to parts and gives them to an encoder. Destroying it cancels what still
+/// runs (R6). Used from the loop of `wake`, which the engine notifies.
+class Run {
+ public:
+  Run(Services& met, Wake& wake, std::uint64_t tenant, Work work, std::unique_ptr<api::Encoder> encoder);
+
+  bool stream() const { return work_.request.stream; }
+  bool done() const { return branches_.empty() && next_prompt_ == work_.prepared.prompts.size(); }
+  const api::Usage& usage() const { return usage_; }
+  /// The engine has begun with it.
+  bool progressed() const { return progressed_; }
+
+  /// Takes every event there is; the bytes that they give are appended to `out`. An error ends the whole
+  /// request: the caller answers with it, or after the first byte calls `fail`.
+  std::optional<api::ApiError> drain(std::string& out);
+  void end(std::string& out);
+  void fail(const api::ApiError& error, std::string& out) { encoder_->fail(error, out); }
+  /// What a stream says after a silence.
+  void keepalive(std::string& out);
+
+ private:
+  struct Branch {
+    std::size_t prompt = 0;
+    std::unique_ptr<scheduler::Generation> generation;
+    std::vector<Choice> choices;
+    int open = 0;
+    std::int64_t cached = 0;
+  };
+
+  std::optional<api::ApiError> submit_some(std::string& out);
+  std::optional<api::ApiError> take(Branch& branch, const scheduler::Event& event, std::string& out);
+  void take_tokens(Branch& branch, const scheduler::Event& event, std::string& out);
+  void set_cached(Branch& branch, std::int64_t cached);
+  void begin(std::string& out);
+  void emit(const std::vector<api::AnswerPart>& parts, std::string& out);
+
+  Services& met_;
+  Wake& wake_;
+  Work work_;
+  scheduler::Request common_;  // without a prompt
+  std::unique_ptr<api::Encoder> encoder_;
+  std::vector<Branch> branches_;
+  std::size_t next_prompt_ = 0;
+  api::Usage usage_;
+  bool begun_ = false;
+  bool progressed_ = false;
+};
+
+/// Waits, drains and sends until the run ends or the client leaves. True: the run ended by itself, without an
+/// error.
+awaitable<bool> serve_run(Exchange& http, Services& met, Run& run);
+
+/// Reads the body and runs `job(body)` on a text thread. Its value; nothing when the exchange was answered with
+/// an error or the client has left.
+template <class Job>
+awaitable<std::optional<typename std::invoke_result_t<Job, const std::string&>::value_type>> on_text_thread(
+    Exchange& http, Services& met, Job job) {
+  auto body = co_await http.read_body();
+  if (!body) {
+    co_await http.fail(body.error());
+    co_return std::nullopt;
+  }
+  http.watch();
+  auto task = [job = std::move(job), text = std::move(*body)] { return job(text); };
+  auto result = co_await met.text_pool.run(std::move(task));
+  if (!result) {
+    const api::ApiError busy = text_pool_full();
+    co_await http.fail(busy);
+    co_return std::nullopt;
+  }
+  if (!result->has_value()) {
+    co_await http.fail(result->error());
+    co_return std::nullopt;
+  }
+  if (http.gone()) co_return std::nullopt;
+  co_return std::move(**result);
+}
+
+/// Renders, tokenizes and checks a request: the end of every front end's work on a text thread.
+std::expected<Work, api::ApiError> make_work(api::GenerationRequest request, const Services& met);
+
+/// id, time, model and fingerprint of a new answer.
+api::AnswerHead new_head(std::string_view prefix, const api::GenerationRequest& request, const Services& met);
+
+/// Names the fields that nobody knows in x-met-ignored-fields: percent-encoded, at most 512 bytes.
+void name_ignored(Exchange& http, const std::vector<std::string>& names);
+
+/// Unix seconds.
+std::int64_t unix_now();
+
+}  // namespace met::server
