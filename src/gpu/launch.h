@@ -46,7 +46,7 @@ class KernelLaunch {
   }
   template <class T>
     requires std::is_trivially_copyable_v<T>
-  KernelLaunch& scalar(T value) {
+  KernelLaunch& scalar(const T& value) {
     return push(&value, sizeof value, alignof(T), false);
   }
 
