@@ -9,9 +9,12 @@
 //          <= head_dim. A negative slot is not written.
 // Rounding FP32 throughout; the store to qkv or a cache is the only rounding. The angle is position * inv_freq
 //          rounded to FP32, as checkpoints were trained. E4M3 saturates. A token depends on its own row alone.
-// Launch   one block of 128 threads a token, grid >= tokens; other tokens' blocks end at once. Dependent.
+// Launch   a thread takes 16 values, a token `work` = (heads + 2 * kv_heads) * lanes threads, lanes being head_dim / 16
+//          rounded up to a power of two. Blocks of up to 384 threads, a multiple of 32, take max(1, threads / work)
+//          tokens; grid >= tokens / that; shared memory: 64 * lanes bytes a token. Blocks without tokens end at once.
+//          Dependent.
 // Cost     reads 2 * (heads + 2 * kv_heads) * head_dim bytes a token, writes as much (E4M3: half for k and v).
-//          Bound by memory: a thread has up to 128 bytes in flight.
+//          Bound by memory; three blocks of 384 threads hide its latency.
 #include <cuda_fp8.h>
 
 #include <cstdint>
@@ -23,12 +26,10 @@
 
 namespace {
 
-constexpr int kThreads = 128;
-constexpr int kHeld = 4;          // pieces of heads that a thread reads before it computes the first
-constexpr int kBlocks = 6;        // of a multiprocessor, at least: it needs some 40 KB in flight
+constexpr int kThreadsMax = 384;
+constexpr int kBlocks = 3;        // of a multiprocessor, at least
 constexpr int kPiece = 16;        // values of one piece: two vectors
 constexpr int kBlockTokens = 16;  // of a cache block
-constexpr int kPairsMax = 256;
 constexpr unsigned kAllLanes = 0xffffffffU;
 
 struct Turn {
@@ -50,7 +51,7 @@ struct Piece {
 __device__ Lane lane_of(const met::AttentionLayerArgs& layer) {
   const int used = layer.head_dim / kPiece;
   const int lanes = used <= 1 ? 1 : 1 << (32 - __clz(used - 1));
-  const int piece = static_cast<int>(threadIdx.x) % lanes;  // kThreads is a multiple of lanes
+  const int piece = static_cast<int>(threadIdx.x) % lanes;                        // blocks are whole warps
   const int rotated = layer.inv_freq != nullptr ? layer.rotary_dim / kPiece : 0;  // lanes that turn
   const bool turns = piece < rotated;
   return {lanes, piece, turns ? piece : 2 * piece, turns ? piece + rotated : 2 * piece + 1, piece < used};
@@ -108,9 +109,9 @@ __device__ void store(__nv_fp8_storage_t* at, const Floats8& f, float inverse_sc
   *reinterpret_cast<uint2*>(at) = make_uint2(words[0], words[1]);
 }
 
-/// Normalises, turns and stores one piece of head `head` of token `t`.
+/// Normalises, turns and stores one piece of a head; not `mine`: takes part in the sums alone.
 template <class Cache>
-__device__ void finish(const met::RopeKvDeviceArgs& args, uint4* row, int head, const Lane& lane,
+__device__ void finish(const met::RopeKvDeviceArgs& args, uint4* row, int head, bool mine, const Lane& lane,
                        std::int32_t slot, const Turn* table, Piece p) {
   const met::AttentionLayerArgs& layer = args.layer;
   const bool is_query = head < layer.heads;
@@ -125,7 +126,7 @@ __device__ void finish(const met::RopeKvDeviceArgs& args, uint4* row, int head, 
     }
   }
   if (!is_value) turn_piece(p, layer.interleaved != 0, table, lane);
-  if (!lane.active || head >= layer.heads + 2 * layer.kv_heads) return;
+  if (!lane.active || !mine) return;
   if (is_query) {
     uint4* out = row + head * (layer.head_dim / kLanes);
     out[lane.first] = pack(p.a);
@@ -141,11 +142,14 @@ __device__ void finish(const met::RopeKvDeviceArgs& args, uint4* row, int head, 
   }
 }
 
-/// The turns of all lanes, by all threads of the block; lanes behind the rotated part stand still.
-__device__ void fill_table(const met::AttentionLayerArgs& layer, std::int32_t position, int lanes,
+/// The turns of all lanes for `tokens` tokens, by all threads of the block; lanes behind the rotated part stand still.
+__device__ void fill_table(const met::RopeKvDeviceArgs& args, int first_token, int tokens, int lanes,
                            Turn* table) {
+  const met::AttentionLayerArgs& layer = args.layer;
   const int half = layer.inv_freq != nullptr ? layer.rotary_dim / 2 : 0;
-  for (int at = threadIdx.x; at < lanes * kLanes; at += kThreads) {
+  const int turns = lanes * kLanes;
+  for (int flat = threadIdx.x; flat < tokens * turns; flat += blockDim.x) {
+    const int at = flat % turns;
     const int piece = at / kLanes;
     const int i = at % kLanes;
     int pair = at;
@@ -153,55 +157,61 @@ __device__ void fill_table(const met::AttentionLayerArgs& layer, std::int32_t po
       pair = piece * (kLanes / 2) + i % (kLanes / 2) + (i < kLanes / 2 ? 0 : half / 2);
     Turn by{1.0F, 0.0F};
     if (at < half) {
+      const auto position = static_cast<float>(args.positions[first_token + flat / turns]);
       float sine, cosine;
-      sincosf(__fmul_rn(static_cast<float>(position), layer.inv_freq[pair]), &sine, &cosine);
+      sincosf(__fmul_rn(position, layer.inv_freq[pair]), &sine, &cosine);
       by = {cosine * layer.rope_scale, sine * layer.rope_scale};
     }
-    table[table_index(lanes, piece, i)] = by;
+    table[flat / turns * turns + table_index(lanes, piece, i)] = by;
   }
-  __syncthreads();
 }
 
 template <class Cache>
 __device__ void rope_kv(const met::RopeKvDeviceArgs& args) {
   launch_dependents();
-  __shared__ alignas(16) Turn table[kPairsMax];
+  extern __shared__ float4 shared[];
+  Turn* table = reinterpret_cast<Turn*>(shared);
   const met::AttentionLayerArgs& layer = args.layer;
   const Lane lane = lane_of(layer);
   const int heads = layer.heads + 2 * layer.kv_heads;
   const int head_vectors = layer.head_dim / kLanes;
-  const int stride = kThreads / lane.lanes;  // heads that the block takes at a time
-  const int t = blockIdx.x;
+  const int threads = static_cast<int>(blockDim.x);
+  const int work = heads * lane.lanes;  // threads of a token
+  const int block_tokens = max(1, threads / work);
   wait_for_producers();
-  if (t < args.counts->decode_rows || t >= args.counts->tokens) return;
-  uint4* row = reinterpret_cast<uint4*>(args.qkv) + static_cast<std::int64_t>(t) * heads * head_vectors;
-  for (int base = 0; base < heads; base += kHeld * stride) {
-    const int first = base + static_cast<int>(threadIdx.x) / lane.lanes;
-    uint4 a[kHeld] = {}, b[kHeld] = {};
-#pragma unroll
-    for (int i = 0; i < kHeld; ++i) {
-      const int head = first + i * stride;
-      if (head >= heads || !lane.active) continue;
-      a[i] = row[head * head_vectors + lane.first];
-      b[i] = row[head * head_vectors + lane.second];
+  const int begin = static_cast<int>(blockIdx.x) * block_tokens;
+  const int end = min(begin + block_tokens, args.counts->tokens);
+  const int decode_rows = args.counts->decode_rows;
+  if (begin >= end || end <= decode_rows) return;
+  for (int base = 0; base < block_tokens * work; base += threads) {
+    const int flat = base + static_cast<int>(threadIdx.x);
+    const int t = begin + flat / work;
+    const int head = flat % work / lane.lanes;
+    const bool mine = t < end && t >= decode_rows;
+    uint4* row = reinterpret_cast<uint4*>(args.qkv) + static_cast<std::int64_t>(t) * heads * head_vectors;
+    uint4 a{}, b{};
+    if (mine && lane.active) {
+      a = row[head * head_vectors + lane.first];
+      b = row[head * head_vectors + lane.second];
     }
-    if (base == 0) fill_table(layer, args.positions[t], lane.lanes, table);
-#pragma unroll
-    for (int i = 0; i < kHeld; ++i) {
-      if (base + i * stride >= heads) break;
-      finish<Cache>(args, row, first + i * stride, lane, args.slots[t], table, {unpack(a[i]), unpack(b[i])});
+    const std::int32_t slot = mine && head >= layer.heads ? args.slots[t] : -1;
+    if (base == 0) {
+      fill_table(args, begin, end - begin, lane.lanes, table);
+      __syncthreads();
     }
+    const Turn* turns = table + min(flat / work, block_tokens - 1) * lane.lanes * kLanes;
+    finish<Cache>(args, row, head, mine, lane, slot, turns, {unpack(a), unpack(b)});
   }
 }
 
 }  // namespace
 
-extern "C" __global__ __launch_bounds__(kThreads, kBlocks) void rope_kv_bf16(
+extern "C" __global__ __launch_bounds__(kThreadsMax, kBlocks) void rope_kv_bf16(
     const __grid_constant__ met::RopeKvDeviceArgs args) {
   rope_kv<__nv_bfloat16>(args);
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, kBlocks) void rope_kv_e4m3(
+extern "C" __global__ __launch_bounds__(kThreadsMax, kBlocks) void rope_kv_e4m3(
     const __grid_constant__ met::RopeKvDeviceArgs args) {
   rope_kv<__nv_fp8_storage_t>(args);
 }

@@ -69,6 +69,7 @@ Result<> time_case(GpuBackend& gpu, const OpCase& op, double bandwidth);
 using CaseMaker = Result<std::vector<OpCase>> (*)(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> rms_norm_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> rope_kv_cases(GpuBackend& gpu, bool timed);
+Result<std::vector<OpCase>> prefill_attention_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> embedding_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> sample_cases(GpuBackend& gpu, bool timed);
 
@@ -78,6 +79,7 @@ struct CaseGroup {
 };
 inline constexpr CaseGroup kGroups[] = {{"rms_norm", rms_norm_cases},
                                         {"rope_kv", rope_kv_cases},
+                                        {"prefill_attention", prefill_attention_cases},
                                         {"embedding", embedding_cases},
                                         {"sample", sample_cases}};
 
