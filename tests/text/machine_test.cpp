@@ -89,5 +89,86 @@ TEST(Machine, RefusesAnEmptyStop) {
   EXPECT_EQ(machine.error().field, "stop");
 }
 
+AnswerFormat hermes_format(bool thinks) {
+  AnswerFormat format;
+  format.reasoning = thinks ? ReasoningFormat::kThink : ReasoningFormat::kNone;
+  format.tool_format = ToolFormat::kHermes;
+  format.tools = std::make_shared<const ToolSet>(std::vector<Tool>{{.name = "now"}, {.name = "run"}});
+  return format;
+}
+
+constexpr std::string_view kNow = "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
+
+// Kinds in their order with their texts: "c:text r:text call:name(arguments)".
+std::string shape(std::string_view text, const MachineOptions& options, std::size_t step,
+                  bool* stopped = nullptr) {
+  const auto ids = tokenizer().encode(text);
+  auto machine = Machine::create(tokenizer(), options);
+  std::string out;
+  std::size_t covered = 0;
+  Piece::Kind last = Piece::Kind::kCallEnd;
+  const auto take = [&](const std::vector<Piece>& pieces) {
+    for (const Piece& piece : pieces) {
+      EXPECT_EQ(piece.tokens_begin, covered);
+      covered = piece.tokens_end;
+      const bool same = piece.kind == last;
+      if (piece.kind == Piece::Kind::kContent && !piece.text.empty()) out += (same ? "" : " c:") + piece.text;
+      if (piece.kind == Piece::Kind::kReasoning && !piece.text.empty())
+        out += (same ? "" : " r:") + piece.text;
+      if (piece.kind == Piece::Kind::kCallBegin) out += " call:" + piece.text + "(";
+      if (piece.kind == Piece::Kind::kCallArguments) out += piece.text;
+      if (piece.kind == Piece::Kind::kCallEnd) out += ")";
+      if (!piece.text.empty()) last = piece.kind;
+    }
+  };
+  const std::span<const TokenId> all(ids);
+  for (std::size_t at = 0; at < ids.size(); at += step)
+    take(machine->push(all.subspan(at, std::min(step, ids.size() - at))));
+  take(machine->finish());
+  if (stopped != nullptr) *stopped = machine->stopped();
+  return out;
+}
+
+struct ShapeCase {
+  const char* name;
+  std::string text;
+  std::vector<std::string> stops;
+  bool thinks;
+  int calls_max;
+  std::string want;
+  bool stopped;
+};
+
+// Stop strings hold for visible text: neither for reasoning nor inside a call.
+TEST(Machine, ReadsReasoningThenCallsThenStopStrings) {
+  const std::string now(kNow);
+  const ShapeCase cases[] = {
+      {"stop_in_reasoning", "<think>a END b</think>c END d", {"END"}, true, 0, " r:a END b c:c ", true},
+      {"stop_in_call", now, {"}"}, false, 0, " call:now({})", false},
+      {"stop_after_call", now + "X", {"X"}, false, 0, " call:now({})", true},
+      {"stop_over_a_call", "ab" + now + "c", {"abc"}, false, 0, " c:ab call:now({}) c:c", false},
+      {"markup_in_a_stop", "a < b", {"<"}, false, 0, " c:a ", true},
+      {"one_call_at_most", now + "\n" + now + "more", {}, false, 1, " call:now({})", true},
+      {"two_calls_at_most", now + now + now, {}, false, 2, " call:now({}) call:now({})", true},
+      {"all_kinds",
+       "<think>\nplan\n</think>\n\nI look. " + now,
+       {},
+       true,
+       0,
+       " r:plan c:I look.  call:now({})",
+       false},
+  };
+  for (const ShapeCase& c : cases) {
+    SCOPED_TRACE(c.name);
+    MachineOptions options{.stops = c.stops, .format = hermes_format(c.thinks)};
+    options.format.calls_max = c.calls_max;
+    for (std::size_t step = 1; step < 8; ++step) {
+      bool stopped = false;
+      EXPECT_EQ(shape(c.text, options, step, &stopped), c.want) << step;
+      EXPECT_EQ(stopped, c.stopped);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace met::text
