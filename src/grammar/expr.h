@@ -1,0 +1,96 @@
+// Expressions over text, as every notation but EBNF itself lowers to them, and their EBNF.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+
+namespace met::grammar {
+
+/// A set of code points: ascending ranges that neither touch nor overlap, without surrogates.
+class CharSet {
+ public:
+  struct Range {
+    char32_t first = 0;
+    char32_t last = 0;
+    friend bool operator==(const Range&, const Range&) = default;
+  };
+  CharSet() = default;
+  CharSet(std::initializer_list<Range> ranges);
+
+  void add(char32_t first, char32_t last);
+  void add(const CharSet& other);
+  CharSet complement() const;
+  CharSet intersect(const CharSet& other) const;
+  bool contains(char32_t c) const;
+  bool empty() const { return ranges_.empty(); }
+  const std::vector<Range>& ranges() const { return ranges_; }
+
+ private:
+  std::vector<Range> ranges_;
+};
+
+struct Expr;
+using Node = std::shared_ptr<const Expr>;
+
+inline constexpr std::int64_t kNoEnd = -1;
+
+struct Expr {
+  enum class Kind {
+    kNever,   ///< matches nothing, not even the empty text
+    kText,    ///< `text`
+    kChars,   ///< one code point of `chars`
+    kRule,    ///< rule number `rule`
+    kAll,     ///< `parts`, one after the other; none: the empty text
+    kAny,     ///< one of `parts`
+    kRepeat,  ///< `parts[0]`, `least` to `most` times; kNoEnd: without end
+  };
+  Kind kind = Kind::kNever;
+  std::string text;
+  CharSet chars;
+  int rule = -1;
+  std::vector<Node> parts;
+  std::int64_t least = 0;
+  std::int64_t most = 0;
+};
+
+Node never();
+Node empty_text();
+Node text(std::string_view bytes);
+Node chars(CharSet set);
+Node rule(int number);
+/// These simplify: `never` spreads through `all`, leaves `any`; nested ones of the same kind become one.
+Node all(std::vector<Node> parts);
+Node any(std::vector<Node> parts);
+Node repeat(Node part, std::int64_t least, std::int64_t most);
+Node maybe(Node part);
+
+/// Numbered rules. A rule may be used before it is defined.
+class Rules {
+ public:
+  /// A new rule; `hint` becomes part of its name.
+  int add(std::string_view hint);
+  void define(int number, Node body);
+  const Node& body(int number) const { return rules_[static_cast<std::size_t>(number)].body; }
+  std::size_t size() const { return rules_.size(); }
+
+  /// EBNF whose root matches `root`; rules that can match nothing are taken out, so that no choice leads into
+  /// a dead end. Errors: kInvalidArgument when nothing can match `root`; kUnsupported when the text would
+  /// exceed `bytes_max`, or counted repetitions unfold to more than `units_max`.
+  Result<std::string> write(const Node& root, std::size_t bytes_max, std::int64_t units_max);
+
+ private:
+  struct Rule {
+    std::string name;
+    Node body = never();
+  };
+  bool productive(const Node& node, const std::vector<bool>& known) const;
+  Node prune(const Node& node, const std::vector<bool>& known) const;
+  std::vector<Rule> rules_;
+};
+
+}  // namespace met::grammar

@@ -1,0 +1,30 @@
+// From a request's notation to the grammar engine's own.
+#pragma once
+
+#include <string>
+
+#include "core/error.h"
+#include "grammar/spec.h"
+
+namespace met::grammar {
+
+/// What the engine compiles.
+struct Source {
+  bool structural_tag = false;
+  std::string text;  ///< EBNF, or the JSON of a structural tag whose schemas became EBNF
+};
+
+/// Texts and counted repetitions that a notation may unfold to.
+inline constexpr std::size_t kSourceBytesMax = 4U << 20;
+inline constexpr std::int64_t kUnitsMax = 200'000;
+
+/// Checks and lowers. `field` of an error is the place below spec.field: "/properties/a", or empty.
+Result<Source> lower(const Spec& spec);
+
+/// EBNF of a JSON Schema's documents. Errors name the place in the schema.
+Result<std::string> schema_ebnf(const json::Value& schema);
+
+/// EBNF as clients write it: bounded in nesting and rules, without token-level extensions.
+Result<> check_ebnf(const std::string& text);
+
+}  // namespace met::grammar

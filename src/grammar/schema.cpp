@@ -1,0 +1,244 @@
+#include "grammar/schema.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "core/concat.h"
+#include "grammar/formats.h"
+#include "grammar/notation.h"
+#include "grammar/number.h"
+#include "grammar/regex.h"
+
+namespace met::grammar {
+namespace {
+
+using V = json::Value;
+
+constexpr std::int64_t kBlanksMax = 16;
+constexpr std::size_t kRulesMax = 30'000;
+constexpr std::size_t kPrefixMax = 500;
+
+/// The types whose words a shape uses where it names no type: who writes `properties` means an object.
+unsigned meant_types(const Shape& s) {
+  if (s.types != kEveryType) return s.types;
+  unsigned out = 0;
+  if (s.low || s.high || s.multiple_of) out |= kNumber;
+  if (s.min_length > 0 || s.max_length != kNoEnd || s.pattern || s.format) out |= kString;
+  if (!s.prefix.empty() || s.items || s.min_items > 0 || s.max_items != kNoEnd) out |= kArray;
+  if (!s.properties.empty() || !s.patterns.empty() || s.others || s.names || !s.required.empty() ||
+      s.min_properties > 0 || s.max_properties != kNoEnd)
+    out |= kObject;
+  return out == 0 ? unsigned{kEveryType} : out;
+}
+
+Node hex(std::int64_t times) { return repeat(chars({{'0', '9'}, {'A', 'F'}, {'a', 'f'}}), times, times); }
+
+/// Behind `\u`: any code point, those beyond 16 bits as a pair.
+Node unicode_escape() {
+  const Node not_d = chars({{'0', '9'}, {'A', 'C'}, {'E', 'F'}, {'a', 'c'}, {'e', 'f'}});
+  const Node d = chars({{'D', 'D'}, {'d', 'd'}});
+  const Node pair = all({d, chars({{'8', '9'}, {'A', 'B'}, {'a', 'b'}}), hex(2), text("\\u"), d,
+                         chars({{'C', 'F'}, {'c', 'f'}}), hex(2)});
+  return any({all({not_d, hex(3)}), all({d, chars({{'0', '7'}}), hex(2)}), pair});
+}
+
+}  // namespace
+
+template <class Make>
+Node SchemaLowering::shared(const std::string& name, Make make) {
+  const auto found = shared_.find(name);
+  if (found != shared_.end()) return rule(found->second);
+  const int number = rules_.add(name);
+  shared_.emplace(name, number);
+  rules_.define(number, make());
+  return rule(number);
+}
+
+Node SchemaLowering::blank() {
+  return shared("blank",
+                [] { return repeat(chars({{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}}), 0, kBlanksMax); });
+}
+
+Node SchemaLowering::comma() { return all({blank(), text(","), blank()}); }
+
+Node SchemaLowering::string_char() {
+  return shared("char", [] {
+    const CharSet plain = CharSet{{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}.complement();
+    const Node one = chars(
+        {{'"', '"'}, {'/', '/'}, {'\\', '\\'}, {'b', 'b'}, {'f', 'f'}, {'n', 'n'}, {'r', 'r'}, {'t', 't'}});
+    return any({chars(plain), all({text("\\"), any({one, all({text("u"), unicode_escape()})})})});
+  });
+}
+
+Node SchemaLowering::any_string() {
+  return shared("string", [&] { return all({text("\""), repeat(string_char(), 0, kNoEnd), text("\"")}); });
+}
+
+Node SchemaLowering::number(bool whole) {
+  return whole ? shared("integer", any_integer) : shared("number", any_number);
+}
+
+Node SchemaLowering::member(const Node& key, const Node& value) {
+  return all({key, blank(), text(":"), blank(), value});
+}
+
+Node SchemaLowering::any_value() {
+  return shared("value", [&] {
+    return any(
+        {text("null"), text("true"), text("false"), number(false), any_string(), any_array(), any_object()});
+  });
+}
+
+Node SchemaLowering::any_array() {
+  return shared("array", [&] {
+    const Node more = repeat(all({comma(), any_value()}), 0, kNoEnd);
+    return all({text("["), blank(), maybe(all({any_value(), more, blank()})), text("]")});
+  });
+}
+
+Node SchemaLowering::any_object() {
+  return shared("object", [&] {
+    const Node one = member(any_string(), any_value());
+    const Node more = repeat(all({comma(), one}), 0, kNoEnd);
+    return all({text("{"), blank(), maybe(all({one, more, blank()})), text("}")});
+  });
+}
+
+Result<Node> SchemaLowering::value(const Together& schemas) {
+  if (schemas.empty()) return any_value();
+  const auto found = known_.find(schemas);
+  if (found != known_.end()) return rule(found->second);
+  if (rules_.size() > kRulesMax)
+    return unsupported(reader_.place(*schemas.front()), "the schema describes too many different values");
+  const int number = rules_.add("");
+  known_.emplace(schemas, number);
+  open_.emplace_back(schemas, number);
+  return rule(number);
+}
+
+Result<> SchemaLowering::define(const Together& schemas, int number) {
+  MET_ASSIGN(const std::vector<Shape> shapes, reader_.shapes(schemas));
+  std::vector<Node> out;
+  for (const Shape& one : shapes) {
+    MET_ASSIGN(Node node, shape(one, schemas));
+    out.push_back(std::move(node));
+  }
+  rules_.define(number, any(std::move(out)));
+  return {};
+}
+
+Result<Node> SchemaLowering::shape(const Shape& s, const Together& schemas) {
+  if (s.values) return listed_values(s);
+  const std::string where = reader_.place(*schemas.front());
+  const unsigned types = meant_types(s);
+  std::vector<Node> out;
+  if ((types & kNull) != 0) out.push_back(text("null"));
+  if ((types & kBoolean) != 0) out.push_back(any({text("true"), text("false")}));
+  if ((types & kNumber) != 0) {
+    if (!s.low && !s.high && !s.multiple_of) {
+      out.push_back(number((types & kFraction) == 0));
+    } else {
+      auto bounded = bounded_number(s, rules_);
+      if (!bounded) return fail(bounded.error().code, bounded.error().message, where + bounded.error().field);
+      out.push_back(std::move(*bounded));
+    }
+  }
+  if ((types & kString) != 0) {
+    MET_ASSIGN(Node node, string_value(s, where));
+    out.push_back(std::move(node));
+  }
+  if ((types & kArray) != 0) {
+    MET_ASSIGN(Node node, array_value(s, where));
+    out.push_back(std::move(node));
+  }
+  if ((types & kObject) != 0) {
+    MET_ASSIGN(Node node, object_value(s, where));
+    out.push_back(std::move(node));
+  }
+  return any(std::move(out));
+}
+
+Result<Node> SchemaLowering::listed_values(const Shape& s) {
+  std::vector<Node> out;
+  for (const V& one : *s.values) {
+    MET_ASSIGN(const bool inside, reader_.holds(s, one));
+    if (inside) out.push_back(text(json::write(one)));
+  }
+  return any(std::move(out));
+}
+
+Result<Node> SchemaLowering::string_value(const Shape& s, const std::string& where) {
+  if (s.max_length != kNoEnd && s.max_length < s.min_length) return never();
+  const bool bounded = s.min_length > 0 || s.max_length != kNoEnd;
+  if (s.pattern && s.format)
+    return unsupported(where + "/format", "a format and a pattern of one string cannot be enforced together");
+  if (!s.pattern && !s.format) {
+    if (!bounded) return any_string();
+    return all({text("\""), repeat(string_char(), s.min_length, s.max_length), text("\"")});
+  }
+  const std::string place = where + (s.pattern ? "/pattern" : "/format");
+  auto regex = parse_regex(s.pattern ? std::string_view(*s.pattern) : *format_pattern(*s.format));
+  if (!regex) return fail(regex.error().code, regex.error().message, place);
+  auto body =
+      lower_regex_bounded(*regex, Spelling::kJsonString, Unanchored::kWhole, s.min_length, s.max_length);
+  if (!body) return fail(body.error().code, body.error().message, place);
+  return all({text("\""), std::move(*body), text("\"")});
+}
+
+Result<Node> SchemaLowering::array_value(const Shape& s, const std::string& where) {
+  if (s.prefix.size() > kPrefixMax)
+    return unsupported(where + "/prefixItems", concat("there are more than ", kPrefixMax));
+  if (s.max_items != kNoEnd && s.max_items < s.min_items) return never();
+  Node item = never();
+  if (!s.items || s.items->empty() ||
+      std::ranges::find(*s.items, &SchemaReader::nothing()) == s.items->end()) {
+    MET_ASSIGN(item, value(s.items.value_or(Together{})));
+  }
+  const auto given = static_cast<std::int64_t>(s.prefix.size());
+  // From the back: what may follow behind the first i items.
+  const std::int64_t most_more =
+      s.max_items == kNoEnd ? kNoEnd : std::max<std::int64_t>(s.max_items - given, 0);
+  const std::int64_t least_more = std::max<std::int64_t>(s.min_items - given, 0);
+  Node rest;
+  if (given == 0) {
+    const Node more = repeat(all({comma(), item}), std::max<std::int64_t>(least_more - 1, 0),
+                             most_more == kNoEnd ? kNoEnd : std::max<std::int64_t>(most_more - 1, 0));
+    rest = most_more == 0 ? empty_text() : all({item, more});
+    if (most_more != 0) rest = all({rest, blank()});
+    if (most_more != 0 && s.min_items == 0) rest = maybe(rest);
+  } else {
+    rest = all({repeat(all({comma(), item}), least_more, most_more), blank()});
+    for (std::int64_t i = given; i-- > 0;) {
+      if (s.max_items != kNoEnd && i >= s.max_items) {
+        rest = i == 0 ? empty_text() : blank();
+        continue;
+      }
+      MET_ASSIGN(const Node one, value(s.prefix[static_cast<std::size_t>(i)]));
+      Node taken = all({i == 0 ? empty_text() : comma(), one, rest});
+      if (i < s.min_items) {
+        rest = taken;
+      } else {
+        rest = any({taken, i == 0 ? empty_text() : blank()});
+      }
+    }
+  }
+  return all({text("["), blank(), rest, text("]")});
+}
+
+Result<std::string> SchemaLowering::run() {
+  if (!document_.is_object() && !document_.is_bool())
+    return invalid("", concat("a schema must be an object or a boolean, got ", document_.type_name()));
+  MET_ASSIGN(const V* start, reader_.target(document_));
+  MET_ASSIGN(const Node root, value(Together{start}));
+  while (!open_.empty()) {
+    const auto [schemas, number] = open_.back();
+    open_.pop_back();
+    MET_TRY(define(schemas, number));
+  }
+  return rules_.write(root, kSourceBytesMax, kUnitsMax);
+}
+
+Result<std::string> schema_ebnf(const json::Value& schema) { return SchemaLowering(schema).run(); }
+
+}  // namespace met::grammar

@@ -1,0 +1,250 @@
+// Objects: declared members in order, then patterned and other ones.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "core/concat.h"
+#include "core/utf8.h"
+#include "grammar/regex.h"
+#include "grammar/schema.h"
+
+namespace met::grammar {
+namespace {
+
+using V = json::Value;
+
+constexpr std::int64_t kCountedStatesMax = 20'000;
+constexpr std::size_t kNameBytesMax = 1U << 16;
+constexpr std::size_t kNameMax = 512;
+constexpr std::size_t kDeclaredMax = 5000;
+
+const CharSet& plain_chars() {
+  static const CharSet set = CharSet{{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}.complement();
+  return set;
+}
+
+bool is_closed(const Together& schemas) {
+  return std::ranges::find(schemas, &SchemaReader::nothing()) != schemas.end() ||
+         std::ranges::any_of(schemas, [](const V* s) { return s->is_bool() && !s->as_bool(); });
+}
+
+/// Names by their next character.
+struct Trie {
+  bool ends = false;
+  std::map<char32_t, Trie> next;
+};
+
+void insert(Trie& root, std::string_view name) {
+  Trie* at = &root;
+  while (!name.empty()) {
+    const utf8::Decoded decoded = utf8::decode(name);
+    if (!plain_chars().contains(decoded.code_point))
+      return;  // such a key needs escapes: no plain key equals it
+    at = &at->next[decoded.code_point];
+    name.remove_prefix(decoded.length);
+  }
+  at->ends = true;
+}
+
+Node outside(const Trie& trie) {
+  CharSet taken;
+  std::vector<Node> out;
+  if (!trie.ends) out.push_back(empty_text());
+  for (const auto& [c, below] : trie.next) {
+    taken.add(c, c);
+    std::string one;
+    utf8::append(c, one);
+    out.push_back(all({text(one), outside(below)}));
+  }
+  out.push_back(
+      all({chars(plain_chars().intersect(taken.complement())), repeat(chars(plain_chars()), 0, kNoEnd)}));
+  return any(std::move(out));
+}
+
+}  // namespace
+
+Node other_keys(const std::vector<std::string>& names) {
+  Trie trie;
+  for (const std::string& name : names) insert(trie, name);
+  return outside(trie);
+}
+
+/// What an object may hold, as key and value together.
+struct SchemaLowering::Members {
+  struct One {
+    Node node;
+    bool required = false;
+  };
+  std::vector<One> declared;
+  std::int64_t required = 0;
+  Node more = never();  ///< any other member
+};
+
+Result<> SchemaLowering::add_declared(const Shape& s, Members& out) {
+  std::vector<std::string> names;
+  for (const Property& property : s.properties) names.push_back(property.name);
+  for (const std::string& name : s.required)
+    if (s.find(name) == nullptr) names.push_back(name);
+  for (const std::string& name : names) {
+    Node node = never();
+    bool named = true;
+    if (s.names) {
+      MET_ASSIGN(named, reader_.holds(*s.names, V(name)));
+    }
+    const Together schemas = s.about(name);
+    if (named && !is_closed(schemas)) {
+      MET_ASSIGN(const Node content, value(schemas));
+      std::string key;
+      json::write_string(name, key);
+      node = member(text(key), content);
+    }
+    const bool required = s.required.contains(name);
+    if (!required && node->kind == Expr::Kind::kNever) continue;
+    out.declared.push_back({std::move(node), required});
+    out.required += required ? 1 : 0;
+  }
+  return {};
+}
+
+Result<> SchemaLowering::add_patterned(const Shape& s, const std::string& where, Members& out) {
+  std::vector<Node> members;
+  for (std::size_t i = 0; i < s.patterns.size(); ++i) {
+    const Property& entry = s.patterns[i];
+    MET_ASSIGN(const RegexNode regex, parse_regex(entry.name));
+    for (std::size_t j = 0; j < i; ++j) {
+      if (s.patterns[j].schemas == entry.schemas) continue;
+      MET_ASSIGN(const RegexNode other, parse_regex(s.patterns[j].name));
+      const std::string a = literal_prefix(regex);
+      const std::string b = literal_prefix(other);
+      if (a.starts_with(b) || b.starts_with(a))
+        return unsupported(where + "/patternProperties",
+                           "keys may match two of the patterns: begin each with ^ and another literal");
+    }
+    if (s.names) return unsupported(where + "/propertyNames", "it is not enforced beside patternProperties");
+    if (is_closed(entry.schemas)) continue;
+    const bool hidden = std::ranges::any_of(
+        s.properties, [&](const Property& p) { return matches(regex, p.name, Unanchored::kSearch); });
+    if (hidden) continue;  // its keys would have to differ from the declared ones: they are not offered
+    MET_ASSIGN(const Node content, value(entry.schemas));
+    MET_ASSIGN(Node key, lower_regex_bounded(regex, Spelling::kJsonString, Unanchored::kWhole, 0, kNoEnd));
+    members.push_back(member(all({text("\""), std::move(key), text("\"")}), content));
+  }
+  out.more = any(std::move(members));
+  return {};
+}
+
+Result<> SchemaLowering::add_others(const Shape& s, Members& out) {
+  const bool silent = !s.others;
+  const bool wanted = s.min_properties > static_cast<std::int64_t>(out.declared.size());
+  // Who declares properties and says nothing of others means these; who declares none means any.
+  if (silent && !s.properties.empty() && !wanted) return {};
+  const Together schemas = s.others.value_or(Together{});
+  if (is_closed(schemas)) return {};
+  Node key = all({text("\""), repeat(string_char(), 0, kNoEnd), text("\"")});
+  if (s.names) {
+    for (const Property& property : s.properties) {
+      MET_ASSIGN(const bool named, reader_.holds(*s.names, V(property.name)));
+      if (named) return {};
+    }
+    MET_ASSIGN(const std::vector<Shape> shapes, reader_.shapes(*s.names));
+    std::vector<Node> keys;
+    for (Shape one : shapes) {
+      one.types &= kString;
+      if (one.types == 0) continue;
+      MET_ASSIGN(Node node, one.values ? listed_values(one) : string_value(one, ""));
+      keys.push_back(std::move(node));
+    }
+    key = any(std::move(keys));
+  } else if (!out.declared.empty() || !s.properties.empty()) {
+    std::vector<std::string> names;
+    std::size_t bytes = 0;
+    for (const Property& property : s.properties) names.push_back(property.name);
+    names.insert(names.end(), s.required.begin(), s.required.end());
+    for (const std::string& name : names) {
+      bytes += name.size();
+      if (name.size() > kNameMax || bytes > kNameBytesMax) return {};
+    }
+    key = all({text("\""), other_keys(names), text("\"")});
+  }
+  MET_ASSIGN(const Node content, value(schemas));
+  out.more = member(key, content);
+  return {};
+}
+
+Result<SchemaLowering::Members> SchemaLowering::members_of(const Shape& s, const std::string& where) {
+  if (s.properties.size() + s.required.size() > 2 * kDeclaredMax)
+    return unsupported(where + "/properties", concat("there are more than ", kDeclaredMax));
+  Members out;
+  MET_TRY(add_declared(s, out));
+  if (!s.patterns.empty()) {
+    MET_TRY(add_patterned(s, where, out));
+  } else {
+    MET_TRY(add_others(s, out));
+  }
+  return out;
+}
+
+Result<Node> SchemaLowering::member_list(const Shape& s, const Members& m, const std::string& where) {
+  const auto total = static_cast<std::int64_t>(m.declared.size());
+  const bool open = m.more->kind != Expr::Kind::kNever;
+  const std::int64_t least = std::max(s.min_properties, m.required);
+  const bool counts_least = s.min_properties > m.required;
+  const bool counts_most = s.max_properties != kNoEnd && (open || s.max_properties < total);
+  const bool counts = counts_least || counts_most;
+  // Beyond `cap` members the number no longer matters.
+  const std::int64_t cap = !counts ? 0 : counts_most ? s.max_properties : least;
+  if (counts && total * (cap + 1) > kCountedStatesMax)
+    return unsupported(where + (counts_most ? "/maxProperties" : "/minProperties"),
+                       "with so many properties it is not enforced");
+  std::map<std::pair<std::int64_t, std::int64_t>, Node> memo;
+
+  // What may stand from declared member i on, with `count` members before it (0: none; not counting: 1 for some).
+  const auto at_end = [&](std::int64_t count, bool any_before) -> Node {
+    const std::int64_t need = counts ? std::max<std::int64_t>(least - count, 0) : 0;
+    const std::int64_t room = counts_most ? s.max_properties - count : kNoEnd;
+    if (room == 0) return need == 0 ? empty_text() : never();
+    if (any_before) return repeat(all({comma(), m.more}), need, room);
+    const std::int64_t rest_room = room == kNoEnd ? kNoEnd : room - 1;
+    return all({m.more, repeat(all({comma(), m.more}), std::max<std::int64_t>(need - 1, 0), rest_room)});
+  };
+  // Filled from the back, so that no recursion is as deep as the object is wide.
+  const std::int64_t states = counts ? cap + 1 : 2;
+  for (std::int64_t i = total; i >= 0; --i) {
+    for (std::int64_t c = 0; c < states; ++c) {
+      const bool any_before = c > 0;
+      if (i == total) {
+        memo[{i, c}] = at_end(c, any_before);
+        continue;
+      }
+      const Members::One& one = m.declared[static_cast<std::size_t>(i)];
+      const std::int64_t next = counts ? std::min(c + 1, cap) : 1;
+      const bool full = counts_most && c == s.max_properties;
+      Node taken = full ? never() : all({any_before ? comma() : empty_text(), one.node, memo[{i + 1, next}]});
+      Node node = one.required ? taken : any({taken, memo[{i + 1, c}]});
+      if (!one.required &&
+          node->kind != Expr::Kind::kNever) {  // used twice below: a rule keeps the text short
+        const int number = rules_.add("members");
+        rules_.define(number, std::move(node));
+        node = rule(number);
+      }
+      memo[{i, c}] = std::move(node);
+    }
+  }
+  return memo[{0, 0}];
+}
+
+Result<Node> SchemaLowering::object_value(const Shape& s, const std::string& where) {
+  const bool says_nothing = s.properties.empty() && s.patterns.empty() && !s.others && !s.names &&
+                            s.required.empty() && s.min_properties == 0 && s.max_properties == kNoEnd;
+  if (says_nothing) return any_object();
+  if (s.max_properties != kNoEnd && s.max_properties < s.min_properties) return never();
+  MET_ASSIGN(const Members members, members_of(s, where));
+  MET_ASSIGN(const Node list, member_list(s, members, where));
+  const bool may_be_empty = members.required == 0 && s.min_properties == 0;
+  Node body = all({list, blank()});
+  if (s.max_properties == 0) body = never();
+  if (may_be_empty) body = maybe(std::move(body));
+  return all({text("{"), blank(), std::move(body), text("}")});
+}
+
+}  // namespace met::grammar
