@@ -9,6 +9,9 @@
 
 namespace {
 
+/// Number of the warp in its block, known to the compiler to be the same in all lanes: branches on it do not diverge.
+__device__ inline int warp_index() { return __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x) / 32, 0); }
+
 // ---- barriers ----
 
 __device__ inline void barrier_init(std::uint32_t barrier, std::uint32_t arrivals) {
@@ -61,11 +64,51 @@ __device__ inline void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// ---- ordinary accesses by 32-bit address ----
+
+__device__ inline float4 shared_load(std::uint32_t at) {
+  float4 v;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(at)
+               : "memory");
+  return v;
+}
+
+__device__ inline uint4 shared_load_bits(std::uint32_t at) {
+  uint4 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(at)
+               : "memory");
+  return v;
+}
+
+__device__ inline void shared_store(std::uint32_t at, uint4 v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+}
+
+__device__ inline std::uint32_t shared_load_word(std::uint32_t at) {
+  std::uint32_t v;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at) : "memory");
+  return v;
+}
+
+__device__ inline void shared_store_word(std::uint32_t at, std::uint32_t v) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(v) : "memory");
+}
+
 // ---- clusters ----
 
 /// Arrives at a barrier of any block of the cluster; what this thread wrote before is visible to who waits.
 __device__ inline void peer_arrive(std::uint32_t peer_barrier) {
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(peer_barrier) : "memory");
+}
+
+/// The same, where nothing that this thread wrote is to be seen: what it read is free. Without the fences of the other.
+__device__ inline void peer_arrive_after_reads(std::uint32_t peer_barrier) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(peer_barrier) : "memory");
 }
 
 __device__ inline void peer_store(std::uint32_t peer, float4 v) {

@@ -72,6 +72,7 @@ Result<std::vector<OpCase>> rope_kv_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> prefill_attention_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> embedding_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> sample_cases(GpuBackend& gpu, bool timed);
+Result<std::vector<OpCase>> gemm_cases(GpuBackend& gpu, bool timed);
 
 struct CaseGroup {
   const char* name;
@@ -81,7 +82,8 @@ inline constexpr CaseGroup kGroups[] = {{"rms_norm", rms_norm_cases},
                                         {"rope_kv", rope_kv_cases},
                                         {"prefill_attention", prefill_attention_cases},
                                         {"embedding", embedding_cases},
-                                        {"sample", sample_cases}};
+                                        {"sample", sample_cases},
+                                        {"gemm", gemm_cases}};
 
 /// One BF16 rounding (8 significant bits) and what FP32 sums and rsqrt add.
 inline constexpr double kBf16Rounding = 0x1p-8 + 0x1p-16;
