@@ -13,7 +13,7 @@
 
 namespace met::gpu::check {
 
-/// |got - want| <= relative * |want| + absolute
+/// |got - want| <= relative * |want| + absolute; a NaN where NaN is wanted
 struct Tolerance {
   const char* name;
   double relative;
@@ -71,6 +71,8 @@ Result<std::vector<OpCase>> rms_norm_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> rope_kv_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> prefill_attention_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> embedding_cases(GpuBackend& gpu, bool timed);
+Result<std::vector<OpCase>> decode_attention_cases(GpuBackend& gpu, bool timed);
+Result<std::vector<OpCase>> residual_norm_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> sample_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> gemm_cases(GpuBackend& gpu, bool timed);
 
@@ -82,6 +84,8 @@ inline constexpr CaseGroup kGroups[] = {{"rms_norm", rms_norm_cases},
                                         {"rope_kv", rope_kv_cases},
                                         {"prefill_attention", prefill_attention_cases},
                                         {"embedding", embedding_cases},
+                                        {"residual_norm", residual_norm_cases},
+                                        {"decode_attention", decode_attention_cases},
                                         {"sample", sample_cases},
                                         {"gemm", gemm_cases}};
 

@@ -1,0 +1,100 @@
+#include "ops/cuda/decode_attention.h"
+
+#include <algorithm>
+#include <string>
+
+#include "ops/kernel_lookup.h"
+
+namespace met::ops::cuda {
+namespace {
+
+constexpr int kSplitsMax = 128;          // as kernels/hopper/common/decode_attention.cu
+constexpr int kFixedSplitTokens = 2048;  // of a split where splits are fixed
+constexpr int kBlockTokens = 16;
+
+/// An entry of the module: `decode_attention_d<head_dim>_<cache>_<variant>`.
+struct Variant {
+  const char* name;
+  int heads;  ///< query heads of a block
+  int warps;
+  int blocks_per_sm;  ///< that run at once
+};
+constexpr Variant kFew{"h8_wide", 8, 8, 1};  // fewer rows than fill the device: 128 KB in flight a block
+constexpr Variant kMany{"h8", 8, 4, 3};
+constexpr Variant kManyHeads{"h16", 16, 4, 2};
+
+bool known(int head_dim) {
+  constexpr int kHeadDims[] = {16, 32, 64, 96, 128, 256};
+  return std::ranges::find(kHeadDims, head_dim) != std::end(kHeadDims);
+}
+
+Variant variant_of(const DecodeAttentionShape& shape, int multiprocessors) {
+  if (shape.heads / shape.kv_heads > kMany.heads && shape.head_dim <= 128) return kManyHeads;
+  const bool wide = shape.head_dim == 64 || shape.head_dim == 128;
+  if (wide && 2 * shape.rows_max * shape.kv_heads <= multiprocessors) return kFew;
+  return kMany;
+}
+
+/// Blocks of the grid that share a row and key-value head: one full wave where that is possible, else four, so that
+/// the last is a small part.
+int splits_of(const DecodeAttentionShape& shape, const Variant& v, int parts, int multiprocessors) {
+  const int slots = multiprocessors * v.blocks_per_sm;
+  const int blocks = shape.rows_max * shape.kv_heads * parts;
+  const int useful = std::max(1, shape.positions_max / (v.warps * kBlockTokens));
+  const int wanted = blocks <= slots ? slots / blocks : (4 * slots + blocks - 1) / blocks;
+  return std::clamp(wanted, 1, std::min(useful, kSplitsMax));
+}
+
+}  // namespace
+
+Result<DecodeAttentionPlan> plan_decode_attention(gpu::GpuBackend& device,
+                                                  const DecodeAttentionShape& shape) {
+  if (!known(shape.head_dim))
+    return unsupported("head_dim",
+                       "must be 16, 32, 64, 96, 128 or 256, is " + std::to_string(shape.head_dim));
+  if (shape.kv_heads <= 0 || shape.heads <= 0 || shape.heads % shape.kv_heads != 0)
+    return unsupported("num_key_value_heads", std::to_string(shape.kv_heads) +
+                                                  " key-value heads do not divide " +
+                                                  std::to_string(shape.heads) + " heads");
+  if (shape.cache != DType::kBF16 && shape.cache != DType::kF8E4M3)
+    return unsupported("kv_cache_dtype", "must be BF16 or F8E4M3, is " + std::string(info(shape.cache).name));
+  const int multiprocessors = std::max(1, device.info().multiprocessors);
+  const Variant v = variant_of(shape, multiprocessors);
+  const int parts = (shape.heads / shape.kv_heads + v.heads - 1) / v.heads;
+  DecodeAttentionPlan plan{.device = &device, .block = {static_cast<std::uint32_t>(v.warps) * 32}};
+  const std::string entry = "decode_attention_d" + std::to_string(shape.head_dim) +
+                            (shape.cache == DType::kBF16 ? "_bf16_" : "_e4m3_") + v.name;
+  plan.kernel = look_up(device, "decode_attention", entry);
+  if (shape.fixed_splits) {
+    const int least = (shape.positions_max + kSplitsMax - 1) / kSplitsMax;
+    plan.split_tokens = std::max(kFixedSplitTokens, (least + 63) / 64 * 64);
+    plan.splits = std::max(1, (shape.positions_max + plan.split_tokens - 1) / plan.split_tokens);
+  } else {
+    plan.splits = splits_of(shape, v, parts, multiprocessors);
+  }
+  plan.grid = {static_cast<std::uint32_t>(plan.splits), static_cast<std::uint32_t>(shape.kv_heads * parts),
+               static_cast<std::uint32_t>(shape.rows_max)};
+  const auto rows = static_cast<std::size_t>(shape.rows_max);
+  plan.partial_bytes = plan.splits == 1 ? 0
+                                        : rows * static_cast<std::size_t>(shape.heads) *
+                                              static_cast<std::size_t>(plan.splits) *
+                                              static_cast<std::size_t>(shape.head_dim + 2) * sizeof(float);
+  plan.finished_bytes = rows * static_cast<std::size_t>(shape.kv_heads) * sizeof(std::int32_t);
+  return plan;
+}
+
+gpu::KernelLaunch decode_attention_launch(const DecodeAttentionPlan& plan, const DecodeAttentionArgs& args) {
+  DecodeAttentionArgs own = args;
+  own.splits = plan.splits;
+  own.split_tokens = plan.split_tokens;
+  gpu::KernelLaunch launch(plan.kernel, plan.grid, plan.block);
+  launch.scalar(own).dependent();
+  return launch;
+}
+
+Result<> decode_attention(const DecodeAttentionPlan& plan, const DecodeAttentionArgs& args,
+                          gpu::Stream stream) {
+  return plan.device->launch(decode_attention_launch(plan, args), stream);
+}
+
+}  // namespace met::ops::cuda
