@@ -43,15 +43,23 @@ RowSamplers::RowSamplers(int rows, int vocabulary)
 RowSamplers::~RowSamplers() = default;
 
 void RowSamplers::update(const scheduler::StepBatch& batch) {
-  for (const std::int32_t row : batch.removed) rows_->samplers[static_cast<std::size_t>(row)].reset();
-  for (const scheduler::RowAdded& added : batch.added)
-    rows_->samplers[static_cast<std::size_t>(added.device_row)].emplace(make_sampler(added, vocabulary_));
+  for (const std::int32_t row : batch.removed) remove(row);
+  for (const scheduler::RowAdded& added : batch.added) add(added);
 }
 
-scheduler::SampleResult RowSamplers::sample(const scheduler::SampleWork& work, std::span<float> logits) {
+void RowSamplers::remove(std::int32_t device_row) {
+  rows_->samplers[static_cast<std::size_t>(device_row)].reset();
+}
+
+void RowSamplers::add(const scheduler::RowAdded& added) {
+  rows_->samplers[static_cast<std::size_t>(added.device_row)].emplace(make_sampler(added, vocabulary_));
+}
+
+scheduler::SampleResult RowSamplers::sample(const scheduler::SampleWork& work, std::span<float> logits,
+                                            std::span<const std::uint32_t> allowed) {
   sampling::Sampler& sampler = *rows_->samplers[static_cast<std::size_t>(work.device_row)];
   if (work.logprobs >= 0) std::ranges::copy(logits, rows_->raw.begin());
-  const auto sampled = sampler.sample(logits, work.position);
+  const auto sampled = sampler.sample(logits, work.position, allowed);
   MET_CHECK(sampled.has_value(), "a row of logits has another size than the vocabulary");
   scheduler::SampleResult result{.id = sampled->id};
   if (sampled->non_finite) result.flags |= scheduler::kFlagNonFinite;

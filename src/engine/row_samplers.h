@@ -16,8 +16,13 @@ class RowSamplers {
 
   /// Rows that end and begin with this step.
   void update(const scheduler::StepBatch& batch);
-  /// Samples one id and counts it for the row's penalties. `logits` is scratch afterwards.
-  scheduler::SampleResult sample(const scheduler::SampleWork& work, std::span<float> logits);
+  /// One row of them.
+  void remove(std::int32_t device_row);
+  void add(const scheduler::RowAdded& added);
+  /// Samples one id and counts it for the row's penalties. `logits` is scratch afterwards. `allowed`: a bit for each
+  /// token, empty: all.
+  scheduler::SampleResult sample(const scheduler::SampleWork& work, std::span<float> logits,
+                                 std::span<const std::uint32_t> allowed = {});
   /// The chosen id's log-probability and the `top` best, from raw logits.
   scheduler::PositionLogprobs log_probabilities(std::span<const float> logits, scheduler::TokenId chosen,
                                                 int top);

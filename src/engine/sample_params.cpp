@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "sampling/sampler.h"
 
@@ -32,19 +33,21 @@ bool on_device(const sampling::SamplingParams& p, std::size_t end_ids) {
 }
 
 SampleParams sample_params(const sampling::SamplingParams& p, std::size_t prompt, std::size_t end_ids) {
-  SampleParams out{.seed = p.seed.value_or(0),
-                   .top_p = p.top_p,
-                   .min_p_offset = 0,
-                   .repetition = p.repetition_penalty,
-                   .presence = p.presence_penalty,
-                   .frequency = p.frequency_penalty,
-                   .inverse_temperature = 1,
-                   .choice = p.choice,
-                   .top_k = std::max(p.top_k, 0),
-                   .end_position = static_cast<std::int32_t>(prompt) + p.min_tokens,
-                   .end_ids = p.min_tokens > 0 ? static_cast<std::int32_t>(end_ids) : 0,
-                   .biases = static_cast<std::int32_t>(p.logit_bias.size()),
-                   .modes = 0};
+  SampleParams out{
+      .seed = p.seed.value_or(0),
+      .top_p = p.top_p,
+      .min_p_offset = 0,
+      .repetition = p.repetition_penalty,
+      .presence = p.presence_penalty,
+      .frequency = p.frequency_penalty,
+      .inverse_temperature = 1,
+      .choice = p.choice,
+      .top_k = std::max(p.top_k, 0),
+      .end_position = static_cast<std::int32_t>(std::min<std::int64_t>(
+          static_cast<std::int64_t>(prompt) + p.min_tokens, std::numeric_limits<std::int32_t>::max())),
+      .end_ids = p.min_tokens > 0 ? static_cast<std::int32_t>(end_ids) : 0,
+      .biases = static_cast<std::int32_t>(p.logit_bias.size()),
+      .modes = 0};
   if (is_greedy(p)) out.modes |= kSampleGreedy;
   if (!p.allowed_token_ids.empty()) out.modes |= kSampleAllowed;
   if (p.repetition_penalty != 1.0 || p.presence_penalty != 0.0 || p.frequency_penalty != 0.0)

@@ -207,6 +207,13 @@ struct SampleRow {
   std::int32_t given;     // -1; else nothing is sampled or counted, log-probabilities are those of this id
 };
 
+/// What a step samples. Outcomes and log-probabilities go to the host's memory, where each step in flight has its own
+/// entries.
+struct SampleStep {
+  std::int32_t rows;
+  std::int32_t outcomes_begin;  // entry of row 0
+};
+
 enum SampleOutcomeFlag : std::uint32_t { kSampleNonFinite = 1, kSampleEmpty = 2, kSampleOutOfRange = 4 };
 
 struct SampleOutcome {
@@ -223,19 +230,21 @@ inline constexpr int kSampleTopMax = 20;
 inline constexpr int kSampleEndMax = 64;
 inline constexpr int kSampleBiasMax = 512;
 
-/// Log-probabilities of one sampled position under the raw logits.
+/// Log-probabilities of one position under the model's logits: of the id, and of the best, of equals the lowest id.
 struct SampleLogprobs {
   float chosen;
-  std::int32_t count;  // of `ids`: best first, of equals the lowest id
+  float top[kSampleTopMax];
+};
+struct SampleTopIds {
+  std::int32_t count;
   std::int32_t ids[kSampleTopMax];
-  float values[kSampleTopMax];
 };
 
 /// Sampling (module `sample`): one id a row, to `outcomes` and to `fed`, which the next step's embedding reads.
 struct SampleArgs {
-  float* logits;                 // [logits, vocabulary]; rows on the host get scale and soft cap in place
-  const std::int32_t* samples;   // how many rows there are
-  const SampleRow* rows;         // [samples]
+  float* logits;  // [logits, vocabulary]; rows on the host get scale and soft cap in place
+  const SampleStep* step;
+  const SampleRow* rows;         // [step->rows]
   const SampleParams* params;    // [device rows], as all that follows but masks, outcomes and logprobs
   const std::int32_t* end_ids;   // [device rows, kSampleEndMax]
   const SampleBias* biases;      // [device rows, kSampleBiasMax], no id twice
@@ -243,8 +252,9 @@ struct SampleArgs {
   const std::uint32_t* masks;    // [masks, ceil(vocabulary / 32)]: the grammar's
   std::uint32_t* counts;         // [device rows, vocabulary]: kSampleInPrompt | times in the output
   std::int32_t* fed;             // [device rows]
-  SampleOutcome* outcomes;       // [samples]
-  SampleLogprobs* logprobs;      // [samples], written where asked for
+  SampleOutcome* outcomes;       // [outcomes_begin + row], as the two that follow
+  SampleLogprobs* logprobs;      // written where asked for
+  SampleTopIds* top_ids;
   std::int64_t vocabulary;
   float scale;    // of the model's logits, before everything else
   float softcap;  // 0: none; else cap * tanh(l / cap)

@@ -1,6 +1,7 @@
 // One row of logits: loading, and what changes single logits before a token is chosen. Formulas: docs/sampling.md.
 #pragma once
 
+#include "barrier.cuh"
 #include "met/cuda_ops.h"
 #include "sample_team.cuh"
 
@@ -10,47 +11,88 @@ constexpr float kInfinity = __builtin_inff();
 constexpr float kLargestFloat = 3.402823466e38F;
 constexpr int kVector = 4;  // logits that a thread takes at a time
 
-/// The part of a row that a block has: ids [first, first + size). `first` is a multiple of kVector.
+/// The part of a row that a block has: ids [first, first + size), `first` a multiple of kVector. Its logits come to
+/// `values` in shared memory, in pieces, so that work on the first begins while the last is under way.
 struct Part {
+  static constexpr int kPieces = 4;
+
   float* logits;
+  float* values;  // room for a multiple of kVector; -infinity behind the last token
   int first;
   int size;
-  bool aligned;  // 16-byte loads are possible
+  bool aligned;  // the copy engine can fetch it
   float scale;
   float softcap;
+  std::uint32_t barriers;  // kPieces, 8 bytes each
+  std::uint32_t parity = 0;
+
+  __device__ int piece() const { return (size + kPieces * kVector - 1) / (kPieces * kVector) * kVector; }
+
+  /// Begins to bring the logits in. All threads; nobody uses `values` any more.
+  __device__ void fetch() {
+    if (!aligned) {
+      const int room = (size + kVector - 1) / kVector * kVector;
+      for (int i = static_cast<int>(threadIdx.x); i < room; i += kThreads)
+        values[i] = i < size ? logits[i] : -kInfinity;
+      __syncthreads();
+    } else if (threadIdx.x == 0) {
+      for (int n = 0; n < kPieces; ++n) {
+        const int begin = n * piece();
+        const auto bytes = static_cast<std::uint32_t>(max(min(piece(), size - begin), 0)) * 4U;
+        const std::uint32_t barrier = barriers + static_cast<std::uint32_t>(n) * 8;
+        barrier_expect(barrier, bytes);
+        if (bytes > 0) bulk_copy(shared_address(values + begin), logits + begin, bytes, barrier);
+      }
+    }
+  }
+  /// The same for a second time, when `values` were changed.
+  __device__ void fetch_again() {
+    async_proxy_fence();
+    __syncthreads();
+    parity ^= 1U;
+    fetch();
+  }
 
   __device__ float finish(float l) const {
     if (scale != 1.0F) l = __fmul_rn(l, scale);
     if (softcap != 0.0F) l = __fmul_rn(softcap, tanhf(__fdiv_rn(l, softcap)));
     return l;
   }
-  /// Logits i … i + 3 of the part as the model means them; -infinity beyond the end.
+  /// Logits i … i + 3 as the model means them.
   __device__ float4 load(int i) const {
-    float4 v = make_float4(-kInfinity, -kInfinity, -kInfinity, -kInfinity);
-    if (i >= size) return v;
-    if (aligned) {
-      v = *reinterpret_cast<const float4*>(logits + i);
-    } else {
-      v.x = logits[i];
-      if (i + 1 < size) v.y = logits[i + 1];
-      if (i + 2 < size) v.z = logits[i + 2];
-      if (i + 3 < size) v.w = logits[i + 3];
-    }
-    if (scale != 1.0F || softcap != 0.0F) v = make_float4(finish(v.x), finish(v.y), finish(v.z), finish(v.w));
+    float4 v = *reinterpret_cast<const float4*>(values + i);
+    if (scale == 1.0F && softcap == 0.0F) return v;
+    v.x = finish(v.x);
+    if (i + 1 < size) v.y = finish(v.y);
+    if (i + 2 < size) v.z = finish(v.z);
+    if (i + 3 < size) v.w = finish(v.w);
     return v;
+  }
+  /// Calls f(i, logits i … i + 3 as the model means them) for this thread's tokens as they come in.
+  template <class F>
+  __device__ void each(F f) const {
+    for (int n = 0; n < kPieces; ++n) {
+      if (aligned) barrier_wait(barriers + static_cast<std::uint32_t>(n) * 8, parity);
+      const int end = min((n + 1) * piece(), size);
+      for (int i = n * piece() + static_cast<int>(threadIdx.x) * kVector; i < end; i += kThreads * kVector)
+        f(i, load(i));
+    }
   }
 };
 
-__device__ inline Part part_of(const met::SampleArgs& args, int row, unsigned rank) {
+__device__ inline Part part_of(const met::SampleArgs& args, int row, unsigned rank, float* values,
+                               std::uint32_t barriers) {
   const auto vocabulary = static_cast<int>(args.vocabulary);
   const int each = (vocabulary + kBlocks * kVector - 1) / (kBlocks * kVector) * kVector;
   const int first = min(each * static_cast<int>(rank), (vocabulary + kVector - 1) / kVector * kVector);
   return Part{.logits = args.logits + row * args.vocabulary + first,
+              .values = values,
               .first = first,
               .size = max(min(each, vocabulary - first), 0),
               .aligned = vocabulary % kVector == 0,
               .scale = args.scale,
-              .softcap = args.softcap};
+              .softcap = args.softcap,
+              .barriers = barriers};
 }
 
 /// The best token of a thread: ids come in ascending order, so a later one must be larger.
@@ -79,20 +121,115 @@ struct Best {
   __device__ Order order() const { return id < 0 ? 0 : order_of(key_of(value), static_cast<unsigned>(id)); }
 };
 
-/// The largest logit as the model gives it; 0: there is none. Reads the row once.
+/// The largest logit as the model gives it; 0: there is none.
 __device__ inline Order largest_logit(Team& team, const Part& part, unsigned& non_finite) {
-  constexpr int kLoads = 5;  // in flight a thread
   Best best;
-  for (int begin = static_cast<int>(threadIdx.x) * kVector; begin < part.size;
-       begin += kLoads * kThreads * kVector) {
-    float4 v[kLoads];
-#pragma unroll
-    for (int n = 0; n < kLoads; ++n) v[n] = part.load(begin + n * kThreads * kVector);
-#pragma unroll
-    for (int n = 0; n < kLoads; ++n) best.see(v[n], part.first + begin + n * kThreads * kVector);
-  }
+  part.each([&](int i, float4 v) { best.see(v, part.first + i); });
   non_finite = best.non_finite;
   return team.largest(best.order(), non_finite);
+}
+
+/// Penalties, in the reference's arithmetic. `count` as SampleArgs::counts.
+__device__ inline float penalize(float l, const met::SampleParams& params, std::uint32_t count) {
+  if (count == 0) return l;
+  if (params.repetition != 1.0)
+    l = static_cast<float>(l > 0.0F ? __ddiv_rn(l, params.repetition) : __dmul_rn(l, params.repetition));
+  const std::uint32_t in_output = count & ~met::kSampleInPrompt;
+  if (in_output == 0) return l;
+  return static_cast<float>(
+      __dsub_rn(__dsub_rn(l, __dmul_rn(params.frequency, static_cast<double>(in_output))), params.presence));
+}
+
+/// What a row's request removes from and adds to its logits.
+struct Processors {
+  const met::SampleParams& params;
+  const std::uint32_t* mask;     // or null
+  const std::uint32_t* allowed;  // or null
+  const std::int32_t* end_ids;
+  const met::SampleBias* biases;
+  const std::uint32_t* counts;  // or null
+  int end_count;                // removed now
+
+  __device__ bool none() const {
+    return !mask && !allowed && !counts && end_count == 0 && params.biases == 0;
+  }
+};
+
+__device__ inline Processors processors_of(const met::SampleArgs& args, const met::SampleRow& work,
+                                           const met::SampleParams& params) {
+  const std::int64_t words = (args.vocabulary + 31) / 32;
+  const std::int64_t row = work.device_row;
+  return {.params = params,
+          .mask = work.mask >= 0 ? args.masks + work.mask * words : nullptr,
+          .allowed = params.modes & met::kSampleAllowed ? args.allowed + row * words : nullptr,
+          .end_ids = args.end_ids + row * met::kSampleEndMax,
+          .biases = args.biases + row * met::kSampleBiasMax,
+          .counts = params.modes & met::kSampleCounts ? args.counts + row * args.vocabulary : nullptr,
+          .end_count = work.position < params.end_position ? params.end_ids : 0};
+}
+
+/// Keeps those of four logits, the first of which is token `id`, whose bits are set.
+__device__ inline float4 masked(float4 v, const std::uint32_t* words, int id) {
+  const std::uint32_t bits = words[id / 32] >> (id % 32);
+  return make_float4(bits & 1U ? v.x : -kInfinity, bits & 2U ? v.y : -kInfinity, bits & 4U ? v.z : -kInfinity,
+                     bits & 8U ? v.w : -kInfinity);
+}
+
+/// Applies masks, end ids and biases to the part's values.
+__device__ inline void remove_and_bias(const Part& part, const Processors& by) {
+  float* values = part.values;
+  part.each([&](int i, float4 v) {
+    if (by.mask) v = masked(v, by.mask, part.first + i);
+    if (by.allowed) v = masked(v, by.allowed, part.first + i);
+    *reinterpret_cast<float4*>(values + i) = v;
+  });
+  __syncthreads();
+  const auto mine = [&](int id) { return id >= part.first && id < part.first + part.size; };
+  for (int i = static_cast<int>(threadIdx.x); i < by.end_count; i += kThreads)
+    if (mine(by.end_ids[i])) values[by.end_ids[i] - part.first] = -kInfinity;
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < by.params.biases; i += kThreads) {
+    const met::SampleBias bias = by.biases[i];
+    if (mine(bias.id)) values[bias.id - part.first] = __fadd_rn(values[bias.id - part.first], bias.bias);
+  }
+  __syncthreads();
+}
+
+/// Four logits of a part, from token i on, become keys; NaN that of a removed token, +infinity the largest float's.
+__device__ inline void store_keys(const Part& part, int i, const float (&v)[kVector], Best& best) {
+  unsigned keys[kVector];
+#pragma unroll
+  for (int lane = 0; lane < kVector; ++lane) {
+    best.see(v[lane], part.first + i + lane);
+    keys[lane] = v[lane] != v[lane] ? kRemovedKey : key_of(fminf(v[lane], kLargestFloat));
+  }
+  *reinterpret_cast<uint4*>(part.values + i) = make_uint4(keys[0], keys[1], keys[2], keys[3]);
+}
+
+/// Penalties, repair, and the largest: values become keys.
+__device__ inline Best penalized_keys(const Part& part, const Processors& by) {
+  Best best;
+  for (int i = static_cast<int>(threadIdx.x) * kVector; i < part.size; i += kThreads * kVector) {
+    const float4 four = *reinterpret_cast<const float4*>(part.values + i);
+    float v[kVector] = {four.x, four.y, four.z, four.w};
+    if (by.counts) {
+#pragma unroll
+      for (int lane = 0; lane < kVector; ++lane)
+        if (i + lane < part.size) v[lane] = penalize(v[lane], by.params, by.counts[part.first + i + lane]);
+    }
+    store_keys(part, i, v, best);
+  }
+  return best;
+}
+
+/// The logits as the model gives them become keys.
+__device__ inline Best raw_keys(const Part& part) {
+  Best best;
+  part.each([&](int i, float4 four) {
+    const float v[kVector] = {four.x, four.y, four.z, four.w};
+    store_keys(part, i, v, best);
+  });
+  return best;
 }
 
 }  // namespace

@@ -10,9 +10,10 @@ namespace {
 
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / 32;
-constexpr int kBlocks = 8;     // of a cluster; its shared memory holds a row
-constexpr int kSums = 8;       // at most, that one exchange brings
-constexpr int kListMax = 256;  // candidates that one block ranks
+constexpr int kBlocks = 8;         // of a cluster; its shared memory holds a row
+constexpr int kSums = 8;           // measures that one pass over a row gives
+constexpr int kSlots = kSums + 1;  // at most, that one exchange brings
+constexpr int kListMax = 256;      // candidates that one block ranks
 constexpr unsigned kAll = 0xffffffffU;
 
 using Word = unsigned long long;
@@ -38,13 +39,14 @@ constexpr unsigned kRemovedKey = 0x007fffffU;  // key_of(-infinity)
 constexpr Order kLowest = static_cast<Order>(kRemovedKey + 1) << 32;
 
 struct Shared {
-  Word partial[kWarps][kSums];
-  Word ranks[2][kBlocks][kSums];  // what each block of the cluster sent, two exchanges long
-  Word totals[kSums];
+  Word partial[kWarps][kSlots];
+  Word ranks[2][kBlocks][kSlots];  // what each block of the cluster sent, two exchanges long
+  Word totals[kSlots];
   Order list[kListMax];  // of block 0
   Word masses[kListMax];
   Order answer;
   unsigned list_size;
+  std::uint64_t pieces[4];  // barriers of the copies of a row
 };
 
 struct Add {
@@ -63,10 +65,10 @@ struct Team {
   /// Takes shared.partial[…][0, N) of every block; afterwards shared.totals[0, N) hold all blocks' and the returned
   /// array each block's, until the next exchange but one.
   template <int N, class Op>
-  __device__ const Word (*exchange(Op op))[kSums] {
-    static_assert(N <= kSums && N * kBlocks <= kThreads);
+  __device__ const Word (*exchange(Op op))[kSlots] {
+    static_assert(N <= kSlots && N * kBlocks <= kThreads);
     __syncthreads();
-    Word(*got)[kSums] = shared.ranks[parity];
+    Word(*got)[kSlots] = shared.ranks[parity];
     if (threadIdx.x < N * kBlocks) {
       const unsigned i = threadIdx.x % N;
       Word sum = shared.partial[0][i];
@@ -86,18 +88,17 @@ struct Team {
     return got;
   }
 
-  /// The largest order of all threads, and the flags of all.
-  __device__ Order largest(Order mine, unsigned& flags) {
+  /// The largest order of all threads; `flag`: whether any thread's is 1.
+  __device__ Order largest(Order mine, unsigned& flag) {
     const unsigned key = __reduce_max_sync(kAll, key_in(mine));
     const unsigned low = __reduce_max_sync(kAll, key_in(mine) == key ? static_cast<unsigned>(mine) : 0U);
-    const unsigned some = __reduce_or_sync(kAll, flags);
+    const unsigned any = __reduce_or_sync(kAll, flag);
     if (threadIdx.x % 32 == 0) {
-      // Flags are few bits: their maximum over warps would lose some, so each has its own slot.
       shared.partial[threadIdx.x / 32][0] = static_cast<Order>(key) << 32 | low;
-      shared.partial[threadIdx.x / 32][1] = some & 1U;
+      shared.partial[threadIdx.x / 32][1] = any;
     }
     exchange<2>(Largest{});
-    flags = static_cast<unsigned>(shared.totals[1]);
+    flag = static_cast<unsigned>(shared.totals[1]);
     return shared.totals[0];
   }
 
@@ -108,7 +109,7 @@ struct Team {
   }
 };
 
-/// Sums eight values over a warp: lanes 4 i … 4 i + 3 get the sum of values[i].
+/// Sums kSums values over a warp: lanes 4 i … 4 i + 3 get the sum of values[i].
 __device__ inline Word warp_sums(Word (&values)[kSums]) {
   static_assert(kSums == 8);
   const unsigned lane = threadIdx.x % 32;

@@ -20,6 +20,9 @@ struct Row {
   SamplingParams params;
   std::vector<std::int32_t> prompt, output, end_ids;
   std::vector<std::uint32_t> mask;  ///< the grammar's; empty: none
+  int logprobs = -1;
+  std::int32_t given = -1;  ///< an id whose log-probabilities are wanted; nothing is sampled
+  bool on_host = false;
   std::int32_t device_row = 0;
 };
 
@@ -32,7 +35,7 @@ struct Shape {
 
 enum Buffer : std::size_t {
   kLogits,
-  kSamples,
+  kSampleSteps,
   kParams,
   kEndIds,
   kBiases,
@@ -42,9 +45,11 @@ enum Buffer : std::size_t {
   kFed,
   kBegins,
   kBeginIds,
-  kLogprobs,
-  kStepRows,  // and kStepOutcomes, for each step
+  kStep,  // the first of each step's
 };
+
+/// The buffers of each step, from kStep on.
+enum StepBuffer : std::size_t { kRows, kOutcomes, kLogprobs, kTopIds, kStepBuffers };
 
 template <class T>
 std::vector<std::byte> poisoned(std::size_t count) {
@@ -67,7 +72,8 @@ class SampleCase {
   std::size_t device_rows() const { return static_cast<std::size_t>(shape_.rows_max) + 1; }
   std::vector<float> finished(std::size_t row) const;
   void fill_static(OpCase& op) const;
-  void fill_steps(OpCase& op) const;
+  struct Wanted;
+  void run_row(std::size_t r, Wanted& wanted) const;
 
   std::string name_;
   Shape shape_;
@@ -87,6 +93,8 @@ std::vector<float> SampleCase::finished(std::size_t row) const {
   return out;
 }
 
+std::vector<std::byte> steps_of(const Shape& shape) { return raw(std::vector<SampleStep>{{shape.rows, 1}}); }
+
 /// What a device row holds from its begin on.
 void SampleCase::fill_static(OpCase& op) const {
   const std::size_t rows = device_rows();
@@ -102,6 +110,7 @@ void SampleCase::fill_static(OpCase& op) const {
     const Row& row = rows_[r];
     const auto at = static_cast<std::size_t>(row.device_row);
     params[at] = engine::sample_params(row.params, row.prompt.size(), row.end_ids.size());
+    if (row.on_host) params[at].modes |= kSampleOnHost;
     std::ranges::copy(row.end_ids, end_ids.begin() + static_cast<std::ptrdiff_t>(at * kSampleEndMax));
     for (std::size_t b = 0; b < row.params.logit_bias.size(); ++b)
       biases[at * kSampleBiasMax + b] = {row.params.logit_bias[b].first, row.params.logit_bias[b].second};
@@ -117,7 +126,7 @@ void SampleCase::fill_static(OpCase& op) const {
   begins.resize(std::max<std::size_t>(begins.size(), 1));
   masks.resize(std::max<std::size_t>(masks.size(), 1));
   op.buffers = {raw(logits_),
-                raw(std::vector<std::int32_t>{shape_.rows}),
+                steps_of(shape_),
                 raw(params),
                 raw(end_ids),
                 raw(biases),
@@ -126,76 +135,87 @@ void SampleCase::fill_static(OpCase& op) const {
                 poisoned<std::uint32_t>(rows * static_cast<std::size_t>(shape_.vocabulary)),
                 {},
                 raw(begins),
-                raw(begin_ids),
-                poisoned<SampleLogprobs>(static_cast<std::size_t>(shape_.rows_max))};
+                raw(begin_ids)};
 }
 
-std::vector<double> as_numbers(const std::vector<std::int32_t>& values) {
+template <class T>
+std::vector<double> as_numbers(const std::vector<T>& values) {
   return {values.begin(), values.end()};
 }
 
-/// Rows and wanted outcomes of each step, and the counts and ids after the last.
-void SampleCase::fill_steps(OpCase& op) const {
+/// What the buffers shall hold.
+struct SampleCase::Wanted {
+  struct Step {
+    std::vector<SampleRow> rows;
+    std::vector<std::int32_t> outcomes, top_ids;
+    std::vector<float> logprobs;
+  };
+  std::vector<std::int32_t> fed, counts;
+  std::vector<Step> steps;
+};
+
+std::int32_t flags_of(const sampling::Sampled& sampled) {
+  return (sampled.non_finite ? 1 : 0) | (sampled.empty ? 2 : 0);
+}
+
+/// Runs a row through all steps on the host.
+void SampleCase::run_row(std::size_t r, Wanted& wanted) const {
   const auto v = static_cast<std::size_t>(shape_.vocabulary);
   const auto max = static_cast<std::size_t>(shape_.rows_max);
-  std::vector<std::int32_t> fed(device_rows(), -7);
-  op.buffers[kFed] = raw(fed);
-  std::vector<std::int32_t> counts(device_rows() * v, -1);
-  std::vector<std::vector<SampleRow>> works(static_cast<std::size_t>(shape_.steps));
-  std::vector<std::vector<std::int32_t>> wanted(works.size(), std::vector<std::int32_t>(2 * max, -1));
-  for (auto& work : works)
-    work.assign(max, SampleRow{1 << 30, 1 << 30, 0, 0, 1 << 30, -1});  // never to be read
-  for (std::size_t r = 0; r < rows_.size(); ++r) {
-    const Row& row = rows_[r];
-    auto sampler = sampling::Sampler::create(
-        row.params, {.vocab_size = shape_.vocabulary, .prompt = row.prompt, .end_ids = row.end_ids});
-    MET_CHECK(sampler.has_value(), sampler.error().message);
-    for (const std::int32_t id : row.output) sampler->accept(id);
-    const auto at = static_cast<std::size_t>(row.device_row);
-    std::fill_n(counts.begin() + static_cast<std::ptrdiff_t>(at * v), v, 0);
-    for (const std::int32_t id : row.prompt)
-      if (id < shape_.vocabulary)
-        counts[at * v + static_cast<std::size_t>(id)] |= static_cast<std::int32_t>(kSampleInPrompt);
-    for (const std::int32_t id : row.output) ++counts[at * v + static_cast<std::size_t>(id)];
-    const bool counted = row.params.repetition_penalty != 1 || row.params.presence_penalty != 0 ||
-                         row.params.frequency_penalty != 0;
-    for (std::size_t s = 0; s < works.size(); ++s) {
-      const auto position = static_cast<std::int32_t>(row.prompt.size() + row.output.size() + s);
-      works[s][r] = {row.device_row,
-                     static_cast<std::int32_t>((r + s) % max),
-                     position,
-                     -1,
-                     row.mask.empty() ? -1 : static_cast<std::int32_t>(r),
-                     -1};
-      std::vector<float> logits = finished((r + s) % max);
+  const Row& row = rows_[r];
+  const auto at = static_cast<std::size_t>(row.device_row);
+  auto sampler = sampling::Sampler::create(
+      row.params, {.vocab_size = shape_.vocabulary, .prompt = row.prompt, .end_ids = row.end_ids});
+  MET_CHECK(sampler.has_value(), sampler.error().message);
+  for (const std::int32_t id : row.output) sampler->accept(id);
+  const auto counts = std::span(wanted.counts).subspan(at * v, v);
+  std::ranges::fill(counts, 0);
+  for (const std::int32_t id : row.prompt)
+    if (id < shape_.vocabulary)
+      counts[static_cast<std::size_t>(id)] |= static_cast<std::int32_t>(kSampleInPrompt);
+  for (const std::int32_t id : row.output) ++counts[static_cast<std::size_t>(id)];
+  const bool counted = row.params.repetition_penalty != 1 || row.params.presence_penalty != 0 ||
+                       row.params.frequency_penalty != 0;
+  for (std::size_t s = 0; s < wanted.steps.size(); ++s) {
+    Wanted::Step& step = wanted.steps[s];
+    const auto position = static_cast<std::int32_t>(row.prompt.size() + row.output.size() + s);
+    const auto logits_row = static_cast<std::int32_t>((r + s) % max);
+    step.rows[r] = {row.device_row,
+                    logits_row,
+                    position,
+                    row.logprobs,
+                    row.mask.empty() ? -1 : static_cast<std::int32_t>(r),
+                    row.given};
+    if (row.on_host) continue;
+    std::vector<float> logits = finished((r + s) % max);
+    std::int32_t id = row.given;
+    if (id < 0) {
       const auto sampled = sampler->sample(logits, position, row.mask);
-      const std::int32_t flags = (sampled->non_finite ? 1 : 0) | (sampled->empty ? 2 : 0);
-      wanted[s][2 * r] = sampled->id;
-      wanted[s][2 * r + 1] = flags;
-      fed[at] = sampled->id;
-      if (flags != 0) continue;
-      sampler->accept(sampled->id);
-      if (counted) ++counts[at * v + static_cast<std::size_t>(sampled->id)];
+      id = sampled->id;
+      step.outcomes[2 * (r + 1)] = id;
+      step.outcomes[2 * (r + 1) + 1] = flags_of(*sampled);
+      wanted.fed[at] = id;
+      if (flags_of(*sampled) != 0) continue;
+      sampler->accept(id);
+      if (counted) ++counts[static_cast<std::size_t>(id)];
     }
-  }
-  const Tolerance exact{"equal", 0, 0};
-  op.outputs = {{.buffer = kCounts, .type = DType::kI32, .want = as_numbers(counts), .tolerance = exact},
-                {.buffer = kFed, .type = DType::kI32, .want = as_numbers(fed), .tolerance = exact}};
-  for (std::size_t s = 0; s < works.size(); ++s) {
-    op.outputs.push_back({.buffer = op.buffers.size() + 1,
-                          .type = DType::kI32,
-                          .want = as_numbers(wanted[s]),
-                          .tolerance = exact});
-    op.buffers.push_back(raw(works[s]));
-    op.buffers.push_back(poisoned<SampleOutcome>(max));
+    if (row.logprobs < 0) continue;
+    std::vector<sampling::Logprob> logprobs;
+    sampling::logprobs(finished((r + s) % max), id, row.logprobs, logprobs);
+    step.logprobs[(r + 1) * (kSampleTopMax + 1)] = logprobs[0].logprob;
+    step.top_ids[(r + 1) * (kSampleTopMax + 1)] = static_cast<std::int32_t>(logprobs.size()) - 1;
+    for (std::size_t i = 1; i < logprobs.size(); ++i) {
+      step.logprobs[(r + 1) * (kSampleTopMax + 1) + i] = logprobs[i].logprob;
+      step.top_ids[(r + 1) * (kSampleTopMax + 1) + i] = logprobs[i].id;
+    }
   }
 }
 
 SampleArgs args_of(std::span<const DevicePtr> p, const Shape& shape, std::size_t step) {
   const auto at = [&]<class T>(std::size_t i, T*) { return reinterpret_cast<T*>(p[i].value); };
   return {.logits = at(kLogits, static_cast<float*>(nullptr)),
-          .samples = at(kSamples, static_cast<std::int32_t*>(nullptr)),
-          .rows = at(kStepRows + 2 * step, static_cast<SampleRow*>(nullptr)),
+          .step = at(kSampleSteps, static_cast<SampleStep*>(nullptr)),
+          .rows = at(kStep + kStepBuffers * step + kRows, static_cast<SampleRow*>(nullptr)),
           .params = at(kParams, static_cast<SampleParams*>(nullptr)),
           .end_ids = at(kEndIds, static_cast<std::int32_t*>(nullptr)),
           .biases = at(kBiases, static_cast<SampleBias*>(nullptr)),
@@ -203,17 +223,62 @@ SampleArgs args_of(std::span<const DevicePtr> p, const Shape& shape, std::size_t
           .masks = at(kMasks, static_cast<std::uint32_t*>(nullptr)),
           .counts = at(kCounts, static_cast<std::uint32_t*>(nullptr)),
           .fed = at(kFed, static_cast<std::int32_t*>(nullptr)),
-          .outcomes = at(kStepRows + 2 * step + 1, static_cast<SampleOutcome*>(nullptr)),
-          .logprobs = at(kLogprobs, static_cast<SampleLogprobs*>(nullptr)),
+          .outcomes = at(kStep + kStepBuffers * step + kOutcomes, static_cast<SampleOutcome*>(nullptr)),
+          .logprobs = at(kStep + kStepBuffers * step + kLogprobs, static_cast<SampleLogprobs*>(nullptr)),
+          .top_ids = at(kStep + kStepBuffers * step + kTopIds, static_cast<SampleTopIds*>(nullptr)),
           .vocabulary = shape.vocabulary,
           .scale = shape.scale,
           .softcap = shape.softcap};
 }
 
 OpCase SampleCase::finish(const ops::cuda::SamplePlan& plan) const {
-  OpCase op{.op = "sample", .shape = name_, .scratch = {kLogprobs}};
+  OpCase op{.op = "sample", .shape = name_};
   fill_static(op);
-  fill_steps(op);
+  const auto max = static_cast<std::size_t>(shape_.rows_max);
+  Wanted wanted{
+      .fed = std::vector<std::int32_t>(device_rows(), -7),
+      .counts = std::vector<std::int32_t>(device_rows() * static_cast<std::size_t>(shape_.vocabulary), -1),
+      .steps = std::vector<Wanted::Step>(static_cast<std::size_t>(shape_.steps))};
+  op.buffers[kFed] = raw(wanted.fed);
+  for (Wanted::Step& step : wanted.steps) {
+    step.rows.assign(max,
+                     SampleRow{1 << 30, 1 << 30, 0, 0, 1 << 30, -1});  // those past the count are never used
+    step.outcomes.assign(2 * (max + 1), -1);                           // entry 0 is another step's
+    step.logprobs.assign((max + 1) * (kSampleTopMax + 1), 7.0F);
+    step.top_ids.assign((max + 1) * (kSampleTopMax + 1), -1);
+    op.buffers.insert(op.buffers.end(), {{}, raw(step.outcomes), raw(step.logprobs), raw(step.top_ids)});
+  }
+  for (std::size_t r = 0; r < rows_.size(); ++r) run_row(r, wanted);
+  const Tolerance exact{"equal", 0, 0};
+  op.outputs = {
+      {.buffer = kCounts, .type = DType::kI32, .want = as_numbers(wanted.counts), .tolerance = exact},
+      {.buffer = kFed, .type = DType::kI32, .want = as_numbers(wanted.fed), .tolerance = exact}};
+  for (std::size_t s = 0; s < wanted.steps.size(); ++s) {
+    const Wanted::Step& step = wanted.steps[s];
+    const std::size_t at = kStep + s * kStepBuffers;
+    op.buffers[at + kRows] = raw(step.rows);
+    op.outputs.push_back({.buffer = at + kOutcomes,
+                          .type = DType::kI32,
+                          .want = as_numbers(step.outcomes),
+                          .tolerance = exact});
+    op.outputs.push_back(
+        {.buffer = at + kTopIds, .type = DType::kI32, .want = as_numbers(step.top_ids), .tolerance = exact});
+    op.outputs.push_back({.buffer = at + kLogprobs,
+                          .type = DType::kF32,
+                          .want = as_numbers(step.logprobs),
+                          .tolerance = {"log-softmax in FP32 weights", 1e-6, 2e-6}});
+  }
+  if (std::ranges::any_of(rows_, &Row::on_host)) {
+    std::vector<float> logits = logits_;
+    const auto v = static_cast<std::ptrdiff_t>(shape_.vocabulary);
+    for (std::size_t r = 0; r < rows_.size(); ++r)
+      if (rows_[r].on_host)
+        std::ranges::copy(finished(r), logits.begin() + static_cast<std::ptrdiff_t>(r) * v);
+    op.outputs.push_back({.buffer = kLogits,
+                          .type = DType::kF32,
+                          .want = as_numbers(logits),
+                          .tolerance = {"tanh", 1e-6, 1e-6}});
+  }
   const Shape shape = shape_;
   const int begins = static_cast<int>(rows_.size());
   op.launch = [=](std::span<const DevicePtr> p) -> Result<std::vector<KernelLaunch>> {
@@ -294,6 +359,130 @@ Result<OpCase> greedy_case(GpuBackend& gpu, const Shape& shape, std::uint64_t se
   return made.finish(plan);
 }
 
+// ---- random rows ----
+
+template <class T>
+T pick(Rng& rng, std::initializer_list<T> values) {
+  return values.begin()[rng.next() % values.size()];
+}
+
+/// A row of one of the kinds that models and tests make: normal of several widths, BF16 values with ties, few likely
+/// tokens, all equal, removed tokens, far outliers.
+std::vector<float> random_logits(Rng& rng, std::size_t size) {
+  auto row = normal_logits(rng, size, pick(rng, {0.3, 1.0, 2.5, 6.0}));
+  const auto some = [&](std::size_t count, auto change) {
+    for (std::size_t i = 0; i < count; ++i) change(row[rng.next() % size]);
+  };
+  switch (rng.next() % 8) {
+    case 0:
+      for (float& l : row) l = bf16_to_f32(f32_to_bf16(l));
+      break;
+    case 1:
+      for (float& l : row) l = std::round(l);
+      break;
+    case 2:
+      some(6, [&](float& l) { l = static_cast<float>(rng.uniform(15, 18)); });
+      break;
+    case 3:
+      std::ranges::fill(row, 1.5F);
+      break;
+    case 4:
+      some(size / 2, [](float& l) { l = -std::numeric_limits<float>::infinity(); });
+      break;
+    case 5:
+      some(size / 8, [](float& l) { l = -1e30F; });
+      break;
+    case 6:
+      for (float& l : row) l += 100;
+      break;
+    default:
+      break;
+  }
+  return row;
+}
+
+std::vector<std::int32_t> random_ids(Rng& rng, std::size_t count, int vocabulary) {
+  std::vector<std::int32_t> ids(count);
+  for (auto& id : ids) id = static_cast<std::int32_t>(rng.next() % static_cast<std::uint64_t>(vocabulary));
+  return ids;
+}
+
+Row random_row(Rng& rng, int vocabulary) {
+  Row row;
+  SamplingParams& p = row.params;
+  p.seed = rng.next();
+  p.choice = static_cast<int>(rng.next() % 4);
+  p.temperature = pick(rng, {0.0, 0.3, 0.6, 0.7, 1.0, 1.0, 1.5, 2.0});
+  p.top_k = pick(rng, {0, 0, 0, -1, 1, 5, 20, 50, 130, 256, 1000, 5000});
+  p.top_p = pick(rng, {1.0, 1.0, 1.0, 0.1, 0.5, 0.9, 0.95, 0.999});
+  p.min_p = pick(rng, {0.0, 0.0, 0.0, 0.02, 0.1, 0.7, 1.0});
+  row.prompt = random_ids(rng, 1 + rng.next() % 40, vocabulary);
+  row.output = random_ids(rng, rng.next() % 20, vocabulary);
+  row.end_ids = random_ids(rng, rng.next() % 5, vocabulary);
+  if (rng.next() % 3 == 0) {
+    p.repetition_penalty = pick(rng, {1.0, 1.1, 1.3, 0.8});
+    p.presence_penalty = pick(rng, {0.0, 0.5, -0.7, 2.0});
+    p.frequency_penalty = pick(rng, {0.0, 0.3, -0.2, 1.1});
+  }
+  if (rng.next() % 5 == 0) {
+    for (const std::int32_t id : random_ids(rng, 1 + rng.next() % 20, vocabulary)) {
+      if (std::ranges::find(p.logit_bias, id, &std::pair<std::int32_t, float>::first) != p.logit_bias.end())
+        continue;
+      p.logit_bias.emplace_back(id, static_cast<float>(rng.uniform(-10, 10)));
+    }
+  }
+  if (rng.next() % 8 == 0) p.allowed_token_ids = random_ids(rng, 1 + rng.next() % 60, vocabulary);
+  if (rng.next() % 4 == 0) p.min_tokens = static_cast<int>(rng.next() % 25);
+  if (rng.next() % 6 == 0) {
+    const std::uint64_t density = pick<std::uint64_t>(rng, {1, 2, 7, 500});
+    row.mask.resize(static_cast<std::size_t>(ops::cuda::sample_mask_words(vocabulary)));
+    for (int id = 0; id < vocabulary; ++id)
+      if (rng.next() % density == 0) row.mask[static_cast<std::size_t>(id) / 32] |= 1U << (id % 32);
+  }
+  if (rng.next() % 3 == 0) row.logprobs = pick(rng, {0, 1, 5, 20});
+  if (rng.next() % 12 == 0) {
+    row.given = random_ids(rng, 1, vocabulary)[0];
+    row.logprobs = pick(rng, {0, 3});
+  } else if (rng.next() % 20 == 0) {
+    row.on_host = true;
+  }
+  return row;
+}
+
+Result<OpCase> random_case(GpuBackend& gpu, const Shape& shape, std::uint64_t seed) {
+  MET_ASSIGN(const auto plan, ops::cuda::plan_sample(gpu, shape.vocabulary));
+  Rng rng{seed};
+  const auto v = static_cast<std::size_t>(shape.vocabulary);
+  std::vector<float> logits;
+  for (int r = 0; r < shape.rows_max; ++r) {
+    const auto row = random_logits(rng, v);
+    logits.insert(logits.end(), row.begin(), row.end());
+  }
+  SampleCase made("random " + std::to_string(shape.rows) + "x" + std::to_string(shape.vocabulary) + " seed " +
+                      std::to_string(seed),
+                  shape, std::move(logits));
+  for (int r = 0; r < shape.rows; ++r) made.add(random_row(rng, shape.vocabulary));
+  return made.finish(plan);
+}
+
+std::vector<std::pair<std::string, SamplingParams>> timed_params() {
+  SamplingParams neutral;
+  neutral.seed = 1;
+  SamplingParams top_p = neutral;
+  top_p.top_p = 0.95;
+  SamplingParams top_k_p = neutral;
+  top_k_p.temperature = 0.6;
+  top_k_p.top_k = 20;
+  top_k_p.top_p = 0.95;
+  SamplingParams penalties = top_k_p;
+  penalties.repetition_penalty = 1.1;
+  return {{"greedy", greedy()},
+          {"T=1", neutral},
+          {"T=1 p=.95", top_p},
+          {"T=.6 k=20 p=.95", top_k_p},
+          {"and penalty", penalties}};
+}
+
 Result<OpCase> timed_case(GpuBackend& gpu, const std::string& name, const SamplingParams& params, int rows,
                           int vocabulary) {
   const Shape shape{.rows = rows, .rows_max = rows, .vocabulary = vocabulary};
@@ -307,6 +496,7 @@ Result<OpCase> timed_case(GpuBackend& gpu, const std::string& name, const Sampli
                   std::move(logits));
   for (int r = 0; r < rows; ++r) made.add({.params = params, .prompt = {1}});
   OpCase op = made.finish(plan);
+  op.outputs.clear();
   op.launch = [=](std::span<const DevicePtr> p) -> Result<std::vector<KernelLaunch>> {
     return std::vector{ops::cuda::sample_launch(plan, args_of(p, shape, 0), rows)};
   };
@@ -324,9 +514,20 @@ Result<std::vector<OpCase>> sample_cases(GpuBackend& gpu, bool timed) {
     return {};
   };
   if (timed) {
-    for (const int rows : {1, 8, 32, 256}) MET_TRY(add(timed_case(gpu, "greedy", greedy(), rows, 151936)));
+    for (const auto& [name, params] : timed_params())
+      for (const int rows : {1, 32, 256}) MET_TRY(add(timed_case(gpu, name, params, rows, 151936)));
     return cases;
   }
+  for (std::uint64_t seed = 1; seed <= 40; ++seed)
+    MET_TRY(add(random_case(gpu, {.rows = 60, .rows_max = 64, .vocabulary = 384, .steps = 2}, seed)));
+  for (std::uint64_t seed = 101; seed <= 110; ++seed)
+    MET_TRY(add(random_case(
+        gpu, {.rows = 30, .rows_max = 32, .vocabulary = 1003, .scale = 0.5F, .softcap = 30, .steps = 2},
+        seed)));
+  for (std::uint64_t seed = 201; seed <= 212; ++seed)
+    MET_TRY(add(random_case(gpu, {.rows = 31, .rows_max = 32, .vocabulary = 49152, .steps = 2}, seed)));
+  for (std::uint64_t seed = 301; seed <= 308; ++seed)
+    MET_TRY(add(random_case(gpu, {.rows = 16, .rows_max = 16, .vocabulary = 151936, .steps = 2}, seed)));
   for (const int vocabulary : {1, 3, 31, 384, 448, 49152, 32003, 151936})
     for (const int rows : {0, 1, 5, 16})
       MET_TRY(add(greedy_case(gpu, {.rows = rows, .rows_max = rows + 2, .vocabulary = vocabulary, .steps = 2},
