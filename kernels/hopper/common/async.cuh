@@ -134,6 +134,41 @@ __device__ inline void load_box(std::uint32_t to, const met::DeviceTensorMap& ma
       : "memory");
 }
 
+/// Cache policy of data that is read once: the first to leave the L2 cache.
+__device__ inline std::uint64_t evict_first_policy() {
+  std::uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+/// The box at (column, row) with a cache policy.
+__device__ inline void load_box(std::uint32_t to, const met::DeviceTensorMap& map, int column, int row,
+                                std::uint32_t barrier, std::uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+      "[%1, {%2, %3}], [%4], %5;" ::"r"(to),
+      "l"(&map), "r"(column), "r"(row), "r"(barrier), "l"(policy)
+      : "memory");
+}
+
+/// The box at (x, y, z) of a tensor of three dimensions, x fastest.
+__device__ inline void load_box3(std::uint32_t to, const met::DeviceTensorMap& map, int x, int y, int z,
+                                 std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, "
+      "%4}], [%5];" ::"r"(to),
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+      : "memory");
+}
+__device__ inline void load_box3(std::uint32_t to, const met::DeviceTensorMap& map, int x, int y, int z,
+                                 std::uint32_t barrier, std::uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+      "[%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier), "l"(policy)
+      : "memory");
+}
+
 /// The same into every block of the cluster whose bit is set in `blocks`, at the same offsets.
 __device__ inline void load_box_multicast(std::uint32_t to, const met::DeviceTensorMap& map, int column,
                                           int row, std::uint32_t barrier, std::uint16_t blocks) {

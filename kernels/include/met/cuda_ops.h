@@ -29,6 +29,15 @@ struct RowSquares {
   float eps = 0;
 };
 
+/// How a decode projection is cut into tiles and stages; src/ops/cuda/projection.cpp chooses it.
+struct ProjectionTile {
+  std::int32_t rows;      // of W a tile, a multiple of 16
+  std::int32_t split;     // blocks of a cluster that divide a tile's k among them: 1, 2 or 4
+  std::int32_t chunks;    // of 64 k a stage of the ring
+  std::int32_t stages;    // of the ring
+  std::int32_t exchange;  // where in shared memory split sums meet; 0: in the ring, once it is read
+};
+
 /// Decode projection (module `projection`): s[t, n] = scale(t, n) * sum_k W[n, k] x[t, k] (+ bias[n]), for up to
 /// 256 tokens, then the epilogue:
 ///   kStore     y[t, n] = s                                   (BF16, or F32 where y_f32)
@@ -54,6 +63,7 @@ struct ProjectionArgs {
   std::int32_t y_f32;
   std::int32_t block_scales;
   Epilogue epilogue;
+  ProjectionTile tile;
 };
 
 /// Prefill GEMM (module `gemm`): the same sums and epilogues for many tokens, without `norm`, `scaled`, `squares`.

@@ -75,6 +75,7 @@ Result<std::vector<OpCase>> decode_attention_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> residual_norm_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> sample_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> gemm_cases(GpuBackend& gpu, bool timed);
+Result<std::vector<OpCase>> projection_cases(GpuBackend& gpu, bool timed);
 
 struct CaseGroup {
   const char* name;
@@ -88,6 +89,8 @@ inline constexpr CaseGroup kGroups[] = {{"rms_norm", rms_norm_cases},
                                         {"decode_attention", decode_attention_cases},
                                         {"sample", sample_cases},
                                         {"gemm", gemm_cases}};
+                                        {"sample", sample_cases},
+                                        {"projection", projection_cases}};
 
 /// One BF16 rounding (8 significant bits) and what FP32 sums and rsqrt add.
 inline constexpr double kBf16Rounding = 0x1p-8 + 0x1p-16;

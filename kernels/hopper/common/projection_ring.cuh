@@ -1,0 +1,181 @@
+// Shared memory of the decode projection and the warps that fill it.
+#pragma once
+
+#include "async.cuh"
+#include "cluster.cuh"
+#include "met/cuda_ops.h"
+#include "pdl.cuh"
+#include "vector.cuh"
+
+namespace {
+
+using met::ProjectionArgs;
+using met::ProjectionTile;
+
+constexpr int kChunkK = 64;       // values of k in a row of 128 bytes of BF16
+constexpr int kChunkBytes = 128;  // of a row of a chunk
+constexpr int kChunkSteps = 4;    // products of k = 16
+constexpr int kStepUnits = 2;     // 16-byte units of k = 16
+constexpr int kGroupRows = 64;    // rows of W of a warpgroup
+constexpr int kGroupThreads = 128;
+constexpr int kHelperWarps = 3;
+
+/// What a block does: tiles first, first + step, … below `tiles`, and of each the stages [begin, end) of its share of k.
+struct Work {
+  int tiles, first, step;
+  int begin, end;
+  int rank;  // in the cluster
+};
+
+/// Shared memory: the ring, each stage holding `chunks` chunks of W [rows, 64] and as many of x [N, 64], all swizzled;
+/// barriers; 1 / rms of each row of x; sums of squares of each warp and row. Where sums of a split tile meet in memory of
+/// their own, they follow at tile.exchange.
+class ProjectionMemory {
+ public:
+  __device__ ProjectionMemory(const ProjectionTile& tile, std::uint32_t base, int groups, int n)
+      : base_(base),
+        stage_bytes_(tile.chunks * (tile.rows + n) * kChunkBytes),
+        barriers_(base + tile.stages * stage_bytes_),
+        stages_(tile.stages),
+        n_(n),
+        groups_(groups) {}
+  __device__ std::uint32_t base() const { return base_; }
+  __device__ std::uint32_t stage_bytes() const { return stage_bytes_; }
+  __device__ std::uint32_t stage(int slot) const { return base_ + slot * stage_bytes_; }
+  __device__ std::uint32_t full(int slot) const { return barriers_ + 8 * slot; }
+  __device__ std::uint32_t empty(int slot) const { return barriers_ + 8 * (stages_ + slot); }
+  __device__ std::uint32_t scales_ready() const { return barriers_ + 16 * stages_; }
+  __device__ std::uint32_t scale(int row) const { return barriers_ + 16 * (stages_ + 1) + 4 * row; }
+  __device__ std::uint32_t squares(int warp, int row) const { return scale((warp + 1) * n_ + row); }
+  __device__ int groups() const { return groups_; }
+
+ private:
+  std::uint32_t base_, stage_bytes_, barriers_;
+  int stages_, n_, groups_;
+};
+
+__device__ inline float shared_load(std::uint32_t address) {
+  float v;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(address) : "memory");
+  return v;
+}
+__device__ inline float4 shared_load4(std::uint32_t address) {
+  float4 v;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(address)
+               : "memory");
+  return v;
+}
+__device__ inline void shared_store(std::uint32_t address, float v) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(v) : "memory");
+}
+
+/// A stage of the ring and the parity of its current use.
+struct RingCursor {
+  int slot = 0;
+  std::uint32_t phase = 0;
+  __device__ void advance(int stages) {
+    if (++slot < stages) return;
+    slot = 0;
+    phase ^= 1;
+  }
+};
+
+/// The stages that a block reads, in order: of each tile all of its share.
+struct StageCursor {
+  int tile, stage;
+  __device__ explicit StageCursor(const Work& work) : tile(work.first), stage(work.begin) {}
+  __device__ void advance(const Work& work) {
+    if (++stage < work.end) return;
+    stage = work.begin;
+    tile += work.step;
+  }
+};
+
+/// Chunks [first, first + chunks) of `rows` rows: one copy, or one a chunk where k ends within a chunk.
+__device__ inline void load_weights(const ProjectionArgs& args, std::uint32_t to, std::uint32_t full,
+                                    StageCursor at, std::uint64_t policy) {
+  const ProjectionTile& tile = args.tile;
+  const int first = at.stage * tile.chunks;
+  const int row = at.tile * tile.rows;
+  if (args.k % kChunkK == 0) return load_box3(to, args.weights, 0, row, first, full, policy);
+  for (int c = 0; c < tile.chunks; ++c)
+    load_box(to + c * tile.rows * kChunkBytes, args.weights, (first + c) * kChunkK, row, full, policy);
+}
+
+__device__ inline void load_x(const ProjectionArgs& args, std::uint32_t to, std::uint32_t full,
+                              StageCursor at, int n) {
+  const int first = at.stage * args.tile.chunks;
+  if (args.k % kChunkK == 0) return load_box3(to, args.x, 0, 0, first, full);
+  for (int c = 0; c < args.tile.chunks; ++c)
+    load_box(to + c * n * kChunkBytes, args.x, (first + c) * kChunkK, 0, full);
+}
+
+/// One thread: weights into the whole ring, the wait for the kernels in front, x, and then both as stages are released.
+__device__ inline void produce(const ProjectionArgs& args, const ProjectionMemory& memory, const Work& work,
+                               int n) {
+  prefetch_map(args.weights);
+  prefetch_map(args.x);
+  const std::uint64_t policy = evict_first_policy();
+  const std::uint32_t x_at = args.tile.chunks * args.tile.rows * kChunkBytes;
+  const int tiles = work.first < work.tiles ? (work.tiles - 1 - work.first) / work.step + 1 : 0;
+  const int total = tiles * (work.end - work.begin);
+  const int ahead = min(total, args.tile.stages);
+  StageCursor at(work);
+  for (int i = 0; i < ahead; ++i, at.advance(work)) {
+    barrier_expect(memory.full(i), memory.stage_bytes());
+    load_weights(args, memory.stage(i), memory.full(i), at, policy);
+  }
+  wait_for_producers();
+  StageCursor x_cursor(work);
+  for (int i = 0; i < ahead; ++i, x_cursor.advance(work))
+    load_x(args, memory.stage(i) + x_at, memory.full(i), x_cursor, n);
+  RingCursor slot;
+  for (int i = ahead; i < total; ++i, at.advance(work), slot.advance(args.tile.stages)) {
+    barrier_wait(memory.empty(slot.slot), slot.phase);
+    barrier_expect(memory.full(slot.slot), memory.stage_bytes());
+    load_weights(args, memory.stage(slot.slot), memory.full(slot.slot), at, policy);
+    load_x(args, memory.stage(slot.slot) + x_at, memory.full(slot.slot), at, n);
+  }
+}
+
+__device__ inline int rows_of(const ProjectionArgs& args, int n) {
+  return min(args.logits != 0 ? args.counts->logits : args.counts->tokens, n);
+}
+
+/// Helper warps: 1 / rms of each live row. A lane adds every 32nd part, a butterfly adds the lanes.
+__device__ inline void scale_rows(const ProjectionArgs& args, const ProjectionMemory& memory, int helper,
+                                  int n) {
+  constexpr int kAtOnce = 4;
+  wait_for_producers();
+  if (args.norm.parts != nullptr) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    const int count = args.norm.count;
+    const int rows = rows_of(args, n);
+    for (int row = helper * kAtOnce; row < rows; row += kHelperWarps * kAtOnce) {
+      float sums[kAtOnce] = {};
+      for (int i = lane; i < count; i += kWarp) {
+#pragma unroll
+        for (int r = 0; r < kAtOnce; ++r)
+          if (row + r < rows) sums[r] += args.norm.parts[static_cast<std::int64_t>(row + r) * count + i];
+      }
+#pragma unroll
+      for (int r = 0; r < kAtOnce; ++r) {
+        const float mean = warp_sum(sums[r]) / static_cast<float>(args.k);
+        if (lane == r && row + r < rows) shared_store(memory.scale(row + r), rsqrtf(mean + args.norm.eps));
+      }
+    }
+  }
+  __syncwarp();
+  if (threadIdx.x % kWarp == 0) barrier_arrive(memory.scales_ready());
+}
+
+/// The part of warps without sums in the exchange between the blocks of a cluster.
+__device__ inline void follow_exchange(const ProjectionTile& tile) {
+  if (tile.exchange == 0) cluster_arrive();
+  cluster_wait();
+  cluster_sync();
+}
+
+}  // namespace

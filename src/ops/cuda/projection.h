@@ -1,0 +1,63 @@
+// Matrix products of a decode step on CUDA devices, with norm, bias, residual and activation fused.
+#pragma once
+
+#include "core/dtype.h"
+#include "gpu/backend.h"
+#include "met/cuda_ops.h"
+
+namespace met::ops::cuda {
+
+/// One projection of a step that has room for `tokens` rows. Formula, rounding and cost: ProjectionArgs and
+/// kernels/hopper/common/projection.cu.
+///
+/// Errors   kUnsupported, naming the size: k no multiple of 8, tokens out of 1 … 256, n no multiple of 16 with a gated
+///          epilogue, another weight type.
+struct ProjectionShape {
+  std::int64_t n = 0;  ///< rows of W, gate and up counted
+  std::int64_t k = 0;
+  int tokens = 0;      ///< rows of x at most, 1 … 256; rounded up to 8, 16, 32, 64, 128 or 256
+  int tokens_max = 0;  ///< rows that x has in memory
+  DType weights = DType::kBF16;
+  Epilogue epilogue = Epilogue::kStore;
+};
+
+struct ProjectionPlan {
+  gpu::GpuBackend* device = nullptr;
+  gpu::KernelHandle kernel;
+  ProjectionShape shape;
+  ProjectionTile tile;
+  int columns = 0;  ///< of the batch side: tokens, rounded up
+  gpu::Dim3 grid, block;
+  std::uint32_t shared_bytes = 0;
+  int squares_count = 0;  ///< parts that kResidual writes for each row of the residual
+};
+
+/// Addresses of one launch; what ProjectionArgs calls optional may be 0.
+struct ProjectionTensors {
+  gpu::DevicePtr weights;        ///< [n, k]
+  gpu::DevicePtr x;              ///< [tokens_max, ldx], the first k values of a row
+  gpu::DevicePtr counts;         ///< StepCounts
+  gpu::DevicePtr weight_scales;  ///< E4M3 only
+  gpu::DevicePtr bias;           ///< [n] F32
+  RowSquares norm;
+  gpu::DevicePtr residual;
+  gpu::DevicePtr y;
+  gpu::DevicePtr next_norm;  ///< [n] F32
+  gpu::DevicePtr scaled;
+  gpu::DevicePtr squares;  ///< [tokens, plan.squares_count] F32
+  std::int64_t ldx = 0;    ///< values from one row of x to the next, a multiple of 8; 0: k
+  std::int64_t ldy = 0;
+  bool logits = false;  ///< rows = counts->logits
+  bool y_f32 = false;
+};
+
+Result<ProjectionPlan> plan_projection(gpu::GpuBackend& device, const ProjectionShape& shape);
+/// The same with a tile of the caller's choice (rows, split and chunks), to measure it.
+Result<ProjectionPlan> plan_projection(gpu::GpuBackend& device, const ProjectionShape& shape,
+                                       const ProjectionTile& tile);
+
+Result<> projection(const ProjectionPlan& plan, const ProjectionTensors& tensors, gpu::Stream stream);
+/// The launch alone, for a caller that enqueues it itself.
+Result<gpu::KernelLaunch> projection_launch(const ProjectionPlan& plan, const ProjectionTensors& tensors);
+
+}  // namespace met::ops::cuda

@@ -1,0 +1,234 @@
+// Inputs and FP64 oracle of the decode projection.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/cuda/projection.h"
+#include "tests/gpu/cuda_check/check.h"
+
+namespace met::gpu::check {
+namespace {
+
+constexpr std::uint16_t kNan = 0x7fc0;  // rows that nobody may read for a result
+constexpr float kEps = 1e-6F;
+
+struct Shape {
+  const char* name;
+  std::int64_t n, k;
+  int room, tokens;  ///< rows of the bucket and live ones
+  Epilogue epilogue = Epilogue::kStore;
+  bool norm = false, bias = false, next = false, y_f32 = false;
+  int parts = 1;
+  ProjectionTile tile{};  ///< rows 0: the plan's choice
+};
+
+struct Inputs {
+  std::vector<std::uint16_t> weights, x, residual, y;
+  std::vector<float> bias, parts, next_norm, y_f32;
+};
+
+bool gated(const Shape& s) { return s.epilogue == Epilogue::kSiluMul || s.epilogue == Epilogue::kGeluMul; }
+bool residual(const Shape& s) { return s.epilogue == Epilogue::kResidual; }
+std::int64_t ldy_of(const Shape& s) { return gated(s) ? s.n / 2 : s.n; }
+
+Inputs inputs_of(const Shape& s) {
+  Rng rng{static_cast<std::uint64_t>(s.n * 31 + s.k * 7 + s.tokens)};
+  Inputs in;
+  const auto rows = static_cast<std::size_t>(s.room);
+  in.weights =
+      random_bf16(rng, static_cast<std::size_t>(s.n * s.k), 2.0 / std::sqrt(static_cast<double>(s.k)));
+  in.x = random_bf16(rng, rows * static_cast<std::size_t>(s.k), 2.0);
+  std::fill(in.x.begin() + s.tokens * s.k, in.x.end(), kNan);
+  in.residual = random_bf16(rng, rows * static_cast<std::size_t>(s.n), 3.0);
+  in.y = random_bf16(rng, rows * static_cast<std::size_t>(ldy_of(s)), 1.0);
+  for (const std::uint16_t v : in.y) in.y_f32.push_back(bf16_to_f32(v));
+  for (std::int64_t i = 0; i < s.n; ++i) {
+    in.bias.push_back(static_cast<float>(rng.uniform(-1.0, 1.0)));
+    in.next_norm.push_back(static_cast<float>(rng.uniform(-2.0, 2.0)));
+  }
+  for (int i = 0; i < s.room * s.parts; ++i)
+    in.parts.push_back(static_cast<float>(rng.uniform(0.1, 2.0) * static_cast<double>(s.k) / s.parts));
+  return in;
+}
+
+/// s[t, :] with norm and bias, FP64.
+std::vector<double> sums_of(const Shape& s, const Inputs& in, int t) {
+  double scale = 1.0;
+  if (s.norm) {
+    double total = 0;
+    for (int i = 0; i < s.parts; ++i)
+      total += static_cast<double>(in.parts[static_cast<std::size_t>(t * s.parts + i)]);
+    scale = 1.0 / std::sqrt(total / static_cast<double>(s.k) + static_cast<double>(kEps));
+  }
+  std::vector<double> x(static_cast<std::size_t>(s.k));
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<double>(bf16_to_f32(in.x[static_cast<std::size_t>(t * s.k) + i]));
+  std::vector<double> sums(static_cast<std::size_t>(s.n));
+  for (std::size_t n = 0; n < sums.size(); ++n) {
+    const std::uint16_t* row = in.weights.data() + n * x.size();
+    double sum = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) sum += static_cast<double>(bf16_to_f32(row[i])) * x[i];
+    sums[n] = scale * sum + (s.bias ? static_cast<double>(in.bias[n]) : 0.0);
+  }
+  return sums;
+}
+
+double activate(double gate, Epilogue epilogue) {
+  if (epilogue == Epilogue::kSiluMul) return gate / (1.0 + std::exp(-gate));
+  return 0.5 * gate * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (gate + 0.044715 * gate * gate * gate)));
+}
+
+enum Buffer { kWeights, kX, kCounts, kBias, kParts, kResidualBuffer, kY, kNextNorm, kScaled, kSquares };
+
+/// Outputs as they stood before, then the live rows. Order: y, or residual, scaled, squares.
+void oracle(const Shape& s, const Inputs& in, int tile_rows, std::span<Output> outputs) {
+  const auto ldy = static_cast<std::size_t>(ldy_of(s));
+  outputs[0].want = residual(s) ? values_of(in.residual) : values_of(in.y);
+  if (s.next) {
+    outputs[1].want.assign(in.residual.size(), 0.0);
+    const auto tiles = static_cast<std::size_t>((s.n + tile_rows - 1) / tile_rows);
+    outputs[2].want.assign(static_cast<std::size_t>(s.room) * tiles, 0.0);
+  }
+  for (int t = 0; t < s.tokens; ++t) {
+    const std::vector<double> sums = sums_of(s, in, t);
+    const std::size_t row = static_cast<std::size_t>(t) * ldy;
+    for (std::size_t n = 0; n < sums.size(); ++n) {
+      if (gated(s)) {
+        if (n % 16 >= 8) continue;
+        outputs[0].want[row + n / 16 * 8 + n % 8] = activate(sums[n], s.epilogue) * sums[n + 8];
+        continue;
+      }
+      double& y = outputs[0].want[row + n];
+      y = residual(s) ? y + sums[n] : sums[n];
+      if (!s.next) continue;
+      outputs[1].want[row + n] = y * static_cast<double>(in.next_norm[n]);
+      const std::size_t tiles = outputs[2].want.size() / static_cast<std::size_t>(s.room);
+      outputs[2].want[static_cast<std::size_t>(t) * tiles + n / static_cast<std::size_t>(tile_rows)] += y * y;
+    }
+  }
+}
+
+std::vector<Output> outputs_of(const Shape& s) {
+  constexpr double kSums = 0x1p-13;  // FP32 sums of terms of order 1, as tensor cores add them
+  const Tolerance bf16{"one BF16 rounding of FP32 sums", kBf16Rounding, kSums};
+  const Tolerance f32{"FP32 sums", 0x1p-18, kSums};
+  if (!residual(s))
+    return {{.buffer = kY, .type = s.y_f32 ? DType::kF32 : DType::kBF16, .tolerance = s.y_f32 ? f32 : bf16}};
+  std::vector<Output> outputs{{.buffer = kResidualBuffer, .tolerance = bf16}};
+  if (!s.next) return outputs;
+  outputs.push_back({.buffer = kScaled, .tolerance = {"two BF16 roundings", 2 * kBf16Rounding, 4 * kSums}});
+  outputs.push_back({.buffer = kSquares,
+                     .type = DType::kF32,
+                     .tolerance = {"squares of BF16 roundings", 2 * kBf16Rounding, 0x1p-7}});
+  return outputs;
+}
+
+Result<OpCase> projection(GpuBackend& gpu, const Shape& s, bool timed) {
+  const ops::cuda::ProjectionShape shape{.n = s.n,
+                                         .k = s.k,
+                                         .tokens = s.room,
+                                         .tokens_max = s.room,
+                                         .weights = DType::kBF16,
+                                         .epilogue = s.epilogue};
+  MET_ASSIGN(const auto plan, s.tile.rows != 0 ? ops::cuda::plan_projection(gpu, shape, s.tile)
+                                               : ops::cuda::plan_projection(gpu, shape));
+  const Inputs in = inputs_of(s);
+  const auto zeros = [&](std::int64_t values, int bytes) {
+    return std::vector<std::byte>(static_cast<std::size_t>(s.room * values * bytes));
+  };
+  const StepCounts counts{s.tokens, s.tokens, s.tokens, s.tokens};
+  OpCase op{.op = std::string("projection ") + s.name,
+            .shape = std::to_string(s.tokens) + "/" + std::to_string(plan.columns) + " " +
+                     std::to_string(s.n) + "x" + std::to_string(s.k) + " (" + std::to_string(plan.tile.rows) +
+                     "," + std::to_string(plan.tile.split) + "," + std::to_string(plan.tile.chunks) + "," +
+                     std::to_string(plan.tile.stages) + ")",
+            .buffers = {bytes_of(in.weights), bytes_of(in.x), raw(std::vector{counts}), raw(in.bias),
+                        raw(in.parts), bytes_of(in.residual), s.y_f32 ? raw(in.y_f32) : bytes_of(in.y),
+                        raw(in.next_norm), zeros(s.n, 2), zeros(plan.squares_count, 4)},
+            .outputs = outputs_of(s)};
+  if (!timed) oracle(s, in, plan.tile.rows, op.outputs);
+  op.launch = [=](std::span<const DevicePtr> p) -> Result<std::vector<KernelLaunch>> {
+    const auto given = [&](bool wanted, Buffer b) { return wanted ? p[b] : DevicePtr{}; };
+    ops::cuda::ProjectionTensors t{.weights = p[kWeights], .x = p[kX], .counts = p[kCounts]};
+    t.bias = given(s.bias, kBias);
+    if (s.norm) t.norm = {reinterpret_cast<float*>(p[kParts].value), s.parts, kEps};
+    t.residual = given(residual(s), kResidualBuffer);
+    t.y = given(!residual(s), kY);
+    t.next_norm = given(s.next, kNextNorm);
+    t.scaled = given(s.next, kScaled);
+    t.squares = given(s.next, kSquares);
+    t.ldy = ldy_of(s);
+    t.y_f32 = s.y_f32;
+    MET_ASSIGN(const KernelLaunch launch, ops::cuda::projection_launch(plan, t));
+    return std::vector{launch};
+  };
+  const double rows = s.tokens;
+  op.bytes = 2.0 * static_cast<double>(s.n * s.k) + 2.0 * rows * static_cast<double>(s.k + ldy_of(s));
+  op.flops = s.room >= 64 ? 2.0 * rows * static_cast<double>(s.n * s.k) : 0.0;
+  return op;
+}
+
+std::vector<Shape> timed_shapes() {
+  std::vector<Shape> shapes;
+  for (const int n : {1, 8, 16, 32, 64, 128, 256}) {
+    shapes.push_back({"qkv", 6144, 4096, n, n, Epilogue::kStore, true, false, false, false, 64});
+    shapes.push_back({"out", 4096, 4096, n, n, Epilogue::kResidual, false, false, true});
+    shapes.push_back({"gate up", 24576, 4096, n, n, Epilogue::kSiluMul, true, false, false, false, 64});
+    shapes.push_back({"down", 4096, 12288, n, n, Epilogue::kResidual, false, false, true});
+  }
+  for (const int n : {1, 32, 256})
+    shapes.push_back({"head", 151936, 4096, n, n, Epilogue::kStore, true, false, false, true, 64});
+  for (const int n : {1, 16}) {
+    shapes.push_back({"qkv smollm2", 960, 576, n, n, Epilogue::kStore, true, false, false, false, 9});
+    shapes.push_back({"down smollm2", 576, 1536, n, n, Epilogue::kResidual, false, false, true});
+    shapes.push_back(
+        {"gate up llama3", 28672, 4096, n, n, Epilogue::kSiluMul, true, false, false, false, 64});
+    shapes.push_back({"down llama3", 4096, 14336, n, n, Epilogue::kResidual, false, false, true});
+  }
+  return shapes;
+}
+
+std::vector<Shape> probing_shapes() {
+  std::vector<Shape> shapes;
+  constexpr auto kStore = Epilogue::kStore;
+  constexpr auto kAdd = Epilogue::kResidual;
+  // Small and odd sizes: tails of k within a chunk and of n within a tile, no rows, one row, part of the bucket.
+  for (const int room : {8, 16, 32, 64, 128, 256})
+    for (const int tokens : {0, 1, room - 3, room}) {
+      shapes.push_back({"qkv", 192, 64, room, tokens, kStore, true, true, false, false, 3});
+      shapes.push_back({"out", 72, 160, room, tokens, kAdd, false, false, true});
+      shapes.push_back({"gate up", 320, 72, room, tokens, Epilogue::kSiluMul, true, true, false, false, 40});
+      shapes.push_back({"gate up gelu", 384, 128, room, tokens, Epilogue::kGeluMul, false, false});
+      shapes.push_back({"down", 129, 192, room, tokens, kAdd, false, true, true});
+      shapes.push_back({"head", 451, 200, room, tokens, kStore, true, false, false, true, 2});
+    }
+  // Every way to cut a tile, with and without room for the exchange beside the ring.
+  for (const int room : {8, 64, 256})
+    for (const int rows : {16, 32, 48, 64, 96, 128})
+      for (const int split : {1, 2, 4}) {
+        const ProjectionTile tile{.rows = rows, .split = split, .chunks = 2, .stages = 0, .exchange = 0};
+        shapes.push_back({"cut", 576, 1536, room, room - 1, kAdd, false, true, true, false, 1, tile});
+        shapes.push_back(
+            {"cut", 480, 576, room, room - 1, Epilogue::kSiluMul, true, false, false, false, 5, tile});
+      }
+  // Sizes of models.
+  shapes.push_back({"qkv qwen3-8b", 6144, 4096, 8, 5, kStore, true, false, false, false, 128});
+  shapes.push_back({"down qwen3-8b", 4096, 12288, 8, 3, kAdd, false, false, true});
+  shapes.push_back(
+      {"gate up qwen3-8b", 24576, 4096, 8, 2, Epilogue::kSiluMul, true, false, false, false, 64});
+  shapes.push_back({"head smollm2", 49152, 576, 16, 9, kStore, true, false, false, true, 9});
+  shapes.push_back({"down qwen3-0.6b", 1024, 3072, 128, 100, kAdd, false, false, true});
+  return shapes;
+}
+
+}  // namespace
+
+Result<std::vector<OpCase>> projection_cases(GpuBackend& gpu, bool timed) {
+  std::vector<OpCase> cases;
+  for (const Shape& s : timed ? timed_shapes() : probing_shapes()) {
+    MET_ASSIGN(OpCase made, projection(gpu, s, timed));
+    cases.push_back(std::move(made));
+  }
+  return cases;
+}
+
+}  // namespace met::gpu::check
