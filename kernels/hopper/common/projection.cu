@@ -23,7 +23,6 @@ namespace {
 
 using met::ProjectionArgs;
 
-/// What a block does: its tiles, and of each the stages [begin, end) of its share of k.
 __device__ Work work_of(const ProjectionArgs& args) {
   const ProjectionTile& tile = args.tile;
   const int stage_k = tile.chunks * kChunkK;
@@ -35,7 +34,9 @@ __device__ Work work_of(const ProjectionArgs& args) {
   work.first = static_cast<int>(blockIdx.x) / tile.split;
   work.step = static_cast<int>(gridDim.x) / tile.split;
   work.begin = min(rank * share, stages);
-  work.end = min(work.begin + share, stages);
+  work.stages = min(work.begin + share, stages) - work.begin;
+  // Spread over the share by the tile, so that a row's sums depend on the launch alone.
+  work.start = work.stages * (work.first % work.step) / work.step;
   work.rank = rank;
   return work;
 }
@@ -71,7 +72,7 @@ __device__ void consume(const ProjectionArgs& args, const ProjectionMemory& memo
     epilogue.begin(tile);
     float sums[N / 2];
     clear(sums);
-    const int chunks = (work.end - work.begin) * args.tile.chunks;
+    const int chunks = work.stages * args.tile.chunks;
     std::uint32_t weights = 0, x = 0, before = 0;
     for (int i = 0, left = 0; i < chunks; ++i) {
       if (left == 0) {
@@ -113,8 +114,9 @@ __device__ void projection(const ProjectionArgs& args) {
     barrier_init_fence();
   }
   __syncthreads();
-  if (args.tile.exchange != 0) cluster_arrive();
   const Work work = work_of(args);
+  const bool exchanges = args.tile.split > 1 && work.first < work.tiles;
+  if (exchanges && args.tile.exchange != 0) cluster_arrive();
   const int warp = static_cast<int>(threadIdx.x) / kWarp - groups * kGroupThreads / kWarp;
   if (warp < 0) {
     consume<N>(args, memory, work);
@@ -126,7 +128,7 @@ __device__ void projection(const ProjectionArgs& args) {
   } else {
     scale_rows(args, memory, warp - 1, N);
   }
-  if (args.tile.split > 1) follow_exchange(args.tile);
+  if (exchanges) follow_exchange(args.tile);
 }
 
 }  // namespace

@@ -20,10 +20,11 @@ constexpr int kGroupRows = 64;    // rows of W of a warpgroup
 constexpr int kGroupThreads = 128;
 constexpr int kHelperWarps = 3;
 
-/// What a block does: tiles first, first + step, … below `tiles`, and of each the stages [begin, end) of its share of k.
+/// What a block does: tiles first, first + step, … below `tiles`, and of each `stages` stages of k from `begin` on, of
+/// which `start` comes first: blocks that walk k side by side would all want the same lines of x at a time.
 struct Work {
   int tiles, first, step;
-  int begin, end;
+  int begin, stages, start;
   int rank;  // in the cluster
 };
 
@@ -82,13 +83,15 @@ struct RingCursor {
   }
 };
 
-/// The stages that a block reads, in order: of each tile all of its share.
+/// The stages that a block reads, in order: of each tile its whole share, around from where it starts.
 struct StageCursor {
-  int tile, stage;
-  __device__ explicit StageCursor(const Work& work) : tile(work.first), stage(work.begin) {}
+  int tile, stage, left;
+  __device__ explicit StageCursor(const Work& work)
+      : tile(work.first), stage(work.begin + work.start), left(work.stages) {}
   __device__ void advance(const Work& work) {
-    if (++stage < work.end) return;
-    stage = work.begin;
+    if (++stage == work.begin + work.stages) stage = work.begin;
+    if (--left > 0) return;
+    left = work.stages;
     tile += work.step;
   }
 };
@@ -120,7 +123,7 @@ __device__ inline void produce(const ProjectionArgs& args, const ProjectionMemor
   const std::uint64_t policy = evict_first_policy();
   const std::uint32_t x_at = args.tile.chunks * args.tile.rows * kChunkBytes;
   const int tiles = work.first < work.tiles ? (work.tiles - 1 - work.first) / work.step + 1 : 0;
-  const int total = tiles * (work.end - work.begin);
+  const int total = tiles * work.stages;
   const int ahead = min(total, args.tile.stages);
   StageCursor at(work);
   for (int i = 0; i < ahead; ++i, at.advance(work)) {
@@ -144,26 +147,37 @@ __device__ inline int rows_of(const ProjectionArgs& args, int n) {
   return min(args.logits != 0 ? args.counts->logits : args.counts->tokens, n);
 }
 
-/// Helper warps: 1 / rms of each live row. A lane adds every 32nd part, a butterfly adds the lanes.
+/// Helper warps: 1 / rms of each live row. Eight lanes share a row, each adds every 8th part; a butterfly adds the lanes.
 __device__ inline void scale_rows(const ProjectionArgs& args, const ProjectionMemory& memory, int helper,
                                   int n) {
-  constexpr int kAtOnce = 4;
+  constexpr int kLanesEach = 8;
+  constexpr int kRowsAtOnce = kWarp / kLanesEach;
+  constexpr int kTurns = 4;  // rows of a lane whose parts are in flight together
   wait_for_producers();
   if (args.norm.parts != nullptr) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const int count = args.norm.count;
     const int rows = rows_of(args, n);
-    for (int row = helper * kAtOnce; row < rows; row += kHelperWarps * kAtOnce) {
-      float sums[kAtOnce] = {};
-      for (int i = lane; i < count; i += kWarp) {
+    const int stride = kHelperWarps * kRowsAtOnce;
+    for (int row = helper * kRowsAtOnce + lane / kLanesEach; row - lane / kLanesEach < rows;
+         row += kTurns * stride) {
+      float sums[kTurns] = {};
+#pragma unroll 4
+      for (int i = lane % kLanesEach; i < count; i += kLanesEach) {
 #pragma unroll
-        for (int r = 0; r < kAtOnce; ++r)
-          if (row + r < rows) sums[r] += args.norm.parts[static_cast<std::int64_t>(row + r) * count + i];
+        for (int r = 0; r < kTurns; ++r) {
+          const std::int64_t at = row + r * stride;
+          if (at < rows) sums[r] += args.norm.parts[at * count + i];
+        }
       }
 #pragma unroll
-      for (int r = 0; r < kAtOnce; ++r) {
-        const float mean = warp_sum(sums[r]) / static_cast<float>(args.k);
-        if (lane == r && row + r < rows) shared_store(memory.scale(row + r), rsqrtf(mean + args.norm.eps));
+      for (int r = 0; r < kTurns; ++r) {
+#pragma unroll
+        for (int step = kLanesEach / 2; step > 0; step /= 2)
+          sums[r] += __shfl_xor_sync(0xffffffffU, sums[r], step);
+        const int at = row + r * stride;
+        const float mean = sums[r] / static_cast<float>(args.k);
+        if (lane % kLanesEach == 0 && at < rows) shared_store(memory.scale(at), rsqrtf(mean + args.norm.eps));
       }
     }
   }
