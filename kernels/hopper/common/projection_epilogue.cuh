@@ -153,7 +153,7 @@ class TileEpilogue {
       float total[4] = {};
       for (int rank = 0; rank < tile.split; ++rank) {
         float4 part = make_float4(own[0], own[1], own[2], own[3]);
-        if (rank != work_.rank) part = shared_load4(place(rank, work_.rank, j));
+        if (rank != work_.rank) part = shared_load(place(rank, work_.rank, j));
         total[0] += part.x;
         total[1] += part.y;
         total[2] += part.z;
@@ -167,7 +167,7 @@ class TileEpilogue {
   /// s[t, n] of group j and half h.
   __device__ float2 scaled_sums(const float (&sums)[N / 2], int j, int h) const {
     float2 s = transpose_block({sums[4 * j + 2 * h], sums[4 * j + 2 * h + 1]});
-    const float scale = args_.norm.parts != nullptr ? shared_load(memory_.scale(row_of(j))) : 1.0F;
+    const float scale = args_.norm.parts != nullptr ? shared_load_float(memory_.scale(row_of(j))) : 1.0F;
     s.x = s.x * scale + bias_[h].x;
     s.y = s.y * scale + bias_[h].y;
     return s;
@@ -233,7 +233,7 @@ class TileEpilogue {
     for (int t = thread_; t < rows_; t += consumers()) {
       if (!mine(t / kBatch)) continue;
       float sum = 0.0F;
-      for (int w = 0; w < warps; ++w) sum += shared_load(memory_.squares(w, t));
+      for (int w = 0; w < warps; ++w) sum += shared_load_float(memory_.squares(w, t));
       args_.squares[static_cast<std::int64_t>(t) * args_.squares_count + tile] = sum;
     }
   }
@@ -258,7 +258,7 @@ class TileEpilogue {
     }
     squares += __shfl_xor_sync(0xffffffffU, squares, 1);
     squares += __shfl_xor_sync(0xffffffffU, squares, 2);
-    if (lane_ % 4 == 0) shared_store(memory_.squares(warp_, t), squares);
+    if (lane_ % 4 == 0) shared_store_float(memory_.squares(warp_, t), squares);
   }
 
   const ProjectionArgs& args_;

@@ -55,21 +55,9 @@ class ProjectionMemory {
   int stages_, n_, groups_;
 };
 
-__device__ inline float shared_load(std::uint32_t address) {
-  float v;
-  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(address) : "memory");
-  return v;
-}
-__device__ inline float4 shared_load4(std::uint32_t address) {
-  float4 v;
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-               : "r"(address)
-               : "memory");
-  return v;
-}
-__device__ inline void shared_store(std::uint32_t address, float v) {
-  asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(v) : "memory");
+__device__ inline float shared_load_float(std::uint32_t at) { return __uint_as_float(shared_load_word(at)); }
+__device__ inline void shared_store_float(std::uint32_t at, float v) {
+  shared_store_word(at, __float_as_uint(v));
 }
 
 /// A stage of the ring and the parity of its current use.
@@ -177,7 +165,8 @@ __device__ inline void scale_rows(const ProjectionArgs& args, const ProjectionMe
           sums[r] += __shfl_xor_sync(0xffffffffU, sums[r], step);
         const int at = row + r * stride;
         const float mean = sums[r] / static_cast<float>(args.k);
-        if (lane % kLanesEach == 0 && at < rows) shared_store(memory.scale(at), rsqrtf(mean + args.norm.eps));
+        if (lane % kLanesEach == 0 && at < rows)
+          shared_store_float(memory.scale(at), rsqrtf(mean + args.norm.eps));
       }
     }
   }

@@ -88,8 +88,7 @@ inline constexpr CaseGroup kGroups[] = {{"rms_norm", rms_norm_cases},
                                         {"residual_norm", residual_norm_cases},
                                         {"decode_attention", decode_attention_cases},
                                         {"sample", sample_cases},
-                                        {"gemm", gemm_cases}};
-                                        {"sample", sample_cases},
+                                        {"gemm", gemm_cases},
                                         {"projection", projection_cases}};
 
 /// One BF16 rounding (8 significant bits) and what FP32 sums and rsqrt add.
