@@ -19,6 +19,8 @@ constexpr std::string_view kChatOnly[] = {
     "functions",
     "logprobs",
     "max_completion_tokens",
+    "metadata",
+    "store",
     "max_tokens",
     "messages",
     "modalities",

@@ -76,6 +76,10 @@ struct GenerationRequest {
   int logprobs = -1;  ///< -1: none; k: the chosen token's and the k best
   std::optional<int> prompt_logprobs;
 
+  // what to keep
+  bool store = false;  ///< chat: the completion can be fetched later
+  json::Object metadata;
+
   // for whom
   int priority = 0;
   std::string cache_salt;

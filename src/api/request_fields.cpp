@@ -5,6 +5,7 @@
 #include <set>
 
 #include "api/fields.h"
+#include "api/items.h"
 #include "core/concat.h"
 
 namespace met::api {
@@ -219,8 +220,12 @@ constexpr Field kChat[] = {
     {"chat_template", refuse},
     {"reasoning_effort", [](R& r) -> std::string& { return r.reasoning_effort; }, 0, 0, false,
      "none|minimal|low|medium|high|xhigh"},
-    {"metadata", K::kObject},
-    {"store", K::kBool},
+    {"metadata",
+     [](const Field&, const V& v, R& r, const C&) -> Result<void> {
+       MET_ASSIGN(r.metadata, read_metadata(v));
+       return {};
+     }},
+    {"store", [](R& r) -> bool& { return r.store; }},
     {"service_tier", K::kText, 0, 0, false, "auto|default|flex|scale|priority"},
     {"verbosity", K::kText, 0, 0, false, "low|medium|high"},
     {"parallel_tool_calls", K::kBool},

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "core/json.h"
 
@@ -18,24 +19,19 @@ inline void sse_begin(std::string_view type, std::string& out) {
 }
 inline void sse_end(std::string& out) { out += "}\n\n"; }
 
-/// `,"name":value` inside an event.
-inline void sse_member(std::string_view name, std::int64_t value, std::string& out) {
+/// `,"name":value` inside an event: an integer, a text or a JSON value.
+template <class T>
+void sse_member(std::string_view name, const T& value, std::string& out) {
   out += ",\"";
   out += name;
   out += "\":";
-  out += std::to_string(value);
-}
-inline void sse_member(std::string_view name, std::string_view value, std::string& out) {
-  out += ",\"";
-  out += name;
-  out += "\":";
-  json::write_string(value, out);
-}
-inline void sse_member(std::string_view name, const json::Value& value, std::string& out) {
-  out += ",\"";
-  out += name;
-  out += "\":";
-  json::write(value, out);
+  if constexpr (std::is_integral_v<T>) {
+    out += std::to_string(value);
+  } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {
+    json::write_string(value, out);
+  } else {
+    json::write(value, out);
+  }
 }
 
 }  // namespace met::api

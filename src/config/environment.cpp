@@ -13,10 +13,13 @@ constexpr EnvironmentVariable kTable[] = {
     {"HF_HOME", "directory whose `hub` holds downloaded models"},
     {"HF_HUB_CACHE", "directory of downloaded models"},
     {"HOME", "the user's directory; `.cache/huggingface/hub` in it holds downloaded models"},
+    {"METRALE_CONVERSATION_MAX_ENTRIES", "fallback of --conversation-max-entries"},
     {"METRALE_KV_ADMIT_WATERMARK", "fallback of --kv-admit-watermark"},
     {"METRALE_MAX_BODY_BYTES", "fallback of --max-body-bytes"},
     {"METRALE_PREFILL_CODISPATCH", "fallback of --prefill-codispatch"},
     {"METRALE_PREFILL_VARLEN", "fallback of --prefill-varlen-batch"},
+    {"METRALE_STORE_MAX_ENTRIES", "fallback of --store-max-entries"},
+    {"METRALE_STORE_TTL_SECONDS", "fallback of --store-ttl-s"},
     {"XDG_CACHE_HOME", "the user's cache directory, instead of `~/.cache`"},
 };
 static_assert(std::ranges::is_sorted(kTable, {}, &EnvironmentVariable::name));

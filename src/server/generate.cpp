@@ -1,4 +1,5 @@
 // OpenAI's chat and completions.
+#include "server/recorder.h"
 #include "server/routes.h"
 #include "server/run.h"
 
@@ -23,9 +24,18 @@ awaitable<void> generate(Exchange& http, Services& met, Api route) {
   const bool stream = work->request.stream;
   const auto make = chat ? (stream ? api::chat_stream : api::chat_collect)
                          : (stream ? api::completion_stream : api::completion_collect);
-  auto encoder =
-      make(new_head(chat ? "chatcmpl-" : "cmpl-", work->request, met), work->request, work->prepared);
-  Run run(met, http.wake(), http.tenant(), std::move(*work), std::move(encoder));
+  const api::AnswerHead head = new_head(chat ? "chatcmpl-" : "cmpl-", work->request, met);
+  auto encoder = make(head, work->request, work->prepared);
+  if (!work->request.store) {
+    Run run(met, http.wake(), http.tenant(), std::move(*work), std::move(encoder));
+    co_await serve_run(http, met, run);
+    co_return;
+  }
+  auto whole = stream ? api::chat_collect(head, work->request, work->prepared) : nullptr;
+  auto recorder = std::make_unique<Recorder>(std::move(encoder), std::move(whole));
+  const Recorder* const view = recorder.get();
+  Run run(met, http.wake(), http.tenant(), std::move(*work), std::move(recorder));
+  run.at_end([view, &run, &http, &met] { keep_completion(*view, run.request(), http.tenant(), met); });
   co_await serve_run(http, met, run);
 }
 

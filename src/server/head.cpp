@@ -108,6 +108,25 @@ std::optional<std::string> decode_segment(std::string_view segment) {
   return out;
 }
 
+std::vector<std::pair<std::string, std::string>> query_pairs(std::string_view query) {
+  const auto decoded = [](std::string_view text) {
+    std::string plain(text);
+    std::ranges::replace(plain, '+', ' ');
+    return decode_segment(plain).value_or(plain);
+  };
+  std::vector<std::pair<std::string, std::string>> out;
+  while (!query.empty()) {
+    const std::size_t end = query.find('&');
+    const std::string_view pair = query.substr(0, end);
+    query.remove_prefix(end == std::string_view::npos ? query.size() : end + 1);
+    const std::size_t equals = pair.find('=');
+    if (pair.empty()) continue;
+    out.emplace_back(decoded(pair.substr(0, equals)),
+                     equals == std::string_view::npos ? "" : decoded(pair.substr(equals + 1)));
+  }
+  return out;
+}
+
 std::string random_id(std::string_view prefix) {
   thread_local std::mt19937_64 random = [] {
     std::random_device device;

@@ -38,6 +38,9 @@ bool split_target(std::string_view target, Head& head);
 /// Percent-decodes one path segment; nothing for a broken escape or a NUL.
 std::optional<std::string> decode_segment(std::string_view segment);
 
+/// The pairs of a query, decoded, in order; '+' is a blank. A broken escape stays as it is.
+std::vector<std::pair<std::string, std::string>> query_pairs(std::string_view query);
+
 /// A caller's x-request-id when it is at most 128 visible ASCII characters, else a new one ("req_" + 32 hex
 /// digits).
 std::string request_id(std::string_view wanted);

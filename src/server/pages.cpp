@@ -4,16 +4,15 @@
 #include "api/prepare.h"
 #include "config/version.h"
 #include "core/concat.h"
+#include "server/json_answer.h"
 #include "server/metrics_page.h"
 #include "server/routes.h"
-#include "server/run.h"
 #include "telemetry/prometheus.h"
 
 namespace met::server {
 namespace {
 
 using api::ApiError;
-using JsonResult = std::expected<json::Value, ApiError>;
 
 json::Value model_json(const std::string& name, const Services& met) {
   json::Object out;
@@ -27,21 +26,6 @@ json::Value model_json(const std::string& name, const Services& met) {
 
 Response json_response(const json::Value& value, int status = 200) {
   return {.status = status, .body = json::write(value)};
-}
-
-/// Runs `work(body)` on a text thread and answers with its JSON.
-template <class Work>
-awaitable<void> answer_with(Exchange& http, Services& met, Work work) {
-  auto job = [&met, work](const std::string& body) -> JsonResult {
-    MET_ASSIGN(const json::Value parsed, json::parse(body));
-    if (!parsed.is_object())
-      return std::unexpected(ApiError({ErrorCode::kInvalidArgument, "the body must be a JSON object", {}}));
-    return work(parsed, met);
-  };
-  auto result = co_await on_text_thread(http, met, std::move(job));
-  if (!result) co_return;
-  Response response = json_response(*result);
-  co_await http.respond(std::move(response));
 }
 
 Result<bool> flag(const json::Value& body, std::string_view name, bool otherwise) {
@@ -141,13 +125,6 @@ awaitable<void> get_model(Exchange& http, Services& met) {
   body.append("model", wanted);
   const Result<std::string> missing = api::read_model(body, met.parse);
   const ApiError error(missing.error());
-  co_await http.fail(error);
-}
-
-/// `store` is accepted and keeps nothing, so no id is ever known.
-awaitable<void> get_stored_completion(Exchange& http, Services&) {
-  const ApiError error(
-      {ErrorCode::kNotFound, "there is no stored completion of this id: completions are not stored", "id"});
   co_await http.fail(error);
 }
 

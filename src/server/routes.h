@@ -33,13 +33,34 @@ api::ApiError text_pool_full();
 // generate.cpp
 awaitable<void> post_chat_completions(Exchange& http, Services& met);
 awaitable<void> post_completions(Exchange& http, Services& met);
+// stored_completions.cpp
+awaitable<void> get_stored_completions(Exchange& http, Services& met);
+awaitable<void> get_stored_completion(Exchange& http, Services& met);
+awaitable<void> post_stored_completion(Exchange& http, Services& met);
+awaitable<void> delete_stored_completion(Exchange& http, Services& met);
+awaitable<void> get_stored_messages(Exchange& http, Services& met);
+// responses.cpp
+awaitable<void> post_responses(Exchange& http, Services& met);
+awaitable<void> post_response_input_tokens(Exchange& http, Services& met);
+awaitable<void> get_response(Exchange& http, Services& met);
+awaitable<void> delete_response(Exchange& http, Services& met);
+awaitable<void> post_cancel_response(Exchange& http, Services& met);
+awaitable<void> get_response_input_items(Exchange& http, Services& met);
+// conversations.cpp
+awaitable<void> post_conversations(Exchange& http, Services& met);
+awaitable<void> get_conversation(Exchange& http, Services& met);
+awaitable<void> post_conversation(Exchange& http, Services& met);
+awaitable<void> delete_conversation(Exchange& http, Services& met);
+awaitable<void> get_conversation_items(Exchange& http, Services& met);
+awaitable<void> post_conversation_items(Exchange& http, Services& met);
+awaitable<void> get_conversation_item(Exchange& http, Services& met);
+awaitable<void> delete_conversation_item(Exchange& http, Services& met);
 // messages.cpp
 awaitable<void> post_messages(Exchange& http, Services& met);
 awaitable<void> post_count_tokens(Exchange& http, Services& met);
 // pages.cpp
 awaitable<void> get_models(Exchange& http, Services& met);
 awaitable<void> get_model(Exchange& http, Services& met);
-awaitable<void> get_stored_completion(Exchange& http, Services& met);
 awaitable<void> get_health(Exchange& http, Services& met);
 awaitable<void> get_alive(Exchange& http, Services& met);
 awaitable<void> get_version(Exchange& http, Services& met);

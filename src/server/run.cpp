@@ -76,6 +76,12 @@ std::optional<ApiError> Run::drain(std::string& out) {
 void Run::end(std::string& out) {
   begin(out);
   encoder_->end(usage_, out);
+  if (at_end_) at_end_();
+}
+
+void Run::fail(const api::ApiError& error, std::string& out) {
+  encoder_->fail(error, out);
+  if (at_end_) at_end_();
 }
 
 void Run::keepalive(std::string& out) {
@@ -116,7 +122,6 @@ std::optional<ApiError> Run::submit_some(std::string& out) {
 std::optional<ApiError> Run::take(Branch& branch, const scheduler::Event& event, std::string& out) {
   using Kind = scheduler::Event::Kind;
   Choice& choice = branch.choices[static_cast<std::size_t>(event.choice)];
-  progressed_ |= event.kind != Kind::kAccepted;
   switch (event.kind) {
     case Kind::kAccepted:
       break;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,16 +33,19 @@ class Run {
   Run(Services& met, Wake& wake, std::uint64_t tenant, Work work, std::unique_ptr<api::Encoder> encoder);
 
   bool stream() const { return work_.request.stream; }
+  const api::GenerationRequest& request() const { return work_.request; }
   bool done() const { return branches_.empty() && next_prompt_ == work_.prepared.prompts.size(); }
   const api::Usage& usage() const { return usage_; }
-  /// The engine has begun with it.
-  bool progressed() const { return progressed_; }
 
   /// Takes every event there is; the bytes that they give are appended to `out`. An error ends the whole
   /// request: the caller answers with it, or after the first byte calls `fail`.
   std::optional<api::ApiError> drain(std::string& out);
+  /// What comes before the first part. Done once; the first part does it by itself.
+  void begin(std::string& out);
   void end(std::string& out);
-  void fail(const api::ApiError& error, std::string& out) { encoder_->fail(error, out); }
+  void fail(const api::ApiError& error, std::string& out);
+  /// Called once when the answer is whole or has failed, before its last bytes are sent: where it is stored.
+  void at_end(std::function<void()> callback) { at_end_ = std::move(callback); }
   /// What a stream says after a silence.
   void keepalive(std::string& out);
 
@@ -58,7 +62,6 @@ class Run {
   std::optional<api::ApiError> take(Branch& branch, const scheduler::Event& event, std::string& out);
   void take_tokens(Branch& branch, const scheduler::Event& event, std::string& out);
   void set_cached(Branch& branch, std::int64_t cached);
-  void begin(std::string& out);
   void emit(const std::vector<api::AnswerPart>& parts, std::string& out);
 
   Services& met_;
@@ -69,8 +72,8 @@ class Run {
   std::vector<Branch> branches_;
   std::size_t next_prompt_ = 0;
   api::Usage usage_;
+  std::function<void()> at_end_;
   bool begun_ = false;
-  bool progressed_ = false;
 };
 
 /// Waits, drains and sends until the run ends or the client leaves. True: the run ended by itself, without an

@@ -54,6 +54,7 @@ class HttpServer final : public Server {
                   .counters = {},
                   .text_pool = TextPool(static_cast<std::size_t>(parts.settings.text_threads),
                                         static_cast<int>(4 * parts.settings.max_num_seqs)),
+                  .stores = Stores(parts.settings),
                   .life = {}} {
     for (std::int64_t i = 0; i < parts.settings.io_threads; ++i)
       loops_.push_back(std::make_unique<asio::io_context>(1));

@@ -13,6 +13,7 @@
 #include "scheduler/request.h"
 #include "server/auth.h"
 #include "server/counters.h"
+#include "server/stores.h"
 #include "server/text_pool.h"
 
 namespace met::server {
@@ -32,6 +33,7 @@ struct Services {
   Auth auth;
   Counters counters;
   TextPool text_pool;
+  Stores stores;
   Lifecycle life;
 };
 
