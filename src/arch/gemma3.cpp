@@ -14,7 +14,7 @@ Result<> build_gemma3(const config::ModelConfig& config, ModelBuilder& model) {
                                     .qk_norm = true,
                                     .post_norm = true,
                                     .scale = static_cast<float>(config.attention_scale)}));
-    MET_TRY(model.ffn(layer, /*post_norm=*/true));
+    MET_TRY(model.ffn(layer, {.post_norm = true}));
   }
   return model.head();
 }

@@ -9,7 +9,7 @@ Result<> build_llama(const config::ModelConfig& config, ModelBuilder& model) {
   for (int layer = 0; layer < config.layers; ++layer) {
     const config::LayerConfig& own = config.layer[static_cast<std::size_t>(layer)];
     MET_TRY(model.attention(layer, {.window = own.window, .rope = &config.rope}));
-    MET_TRY(model.ffn(layer));
+    MET_TRY(model.ffn(layer, {}));
   }
   return model.head();
 }

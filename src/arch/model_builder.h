@@ -1,13 +1,10 @@
-// What a recipe talks to: it names parts of a model in order, the builder finds, loads and joins them.
+// What a recipe talks to: it names the parts of a model in order, a builder for the device finds, loads and joins them.
 #pragma once
 
-#include <memory>
-#include <vector>
+#include <cmath>
 
-#include "arch/model.h"
-#include "arch/weight_names.h"
-#include "layers/ffn_layer.h"
-#include "layers/weight_loader.h"
+#include "config/model_config.h"
+#include "core/error.h"
 
 namespace met::arch {
 
@@ -20,30 +17,25 @@ struct AttentionPart {
   float scale = 0;  ///< 0: 1 / sqrt(head_dim)
 };
 
+/// The factor of q . k.
+inline float attention_scale(const AttentionPart& part, int head_dim) {
+  return part.scale != 0 ? part.scale : static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
+}
+
+/// What a recipe says of one feed-forward block.
+struct FfnPart {
+  bool post_norm = false;
+};
+
+/// Calls come in the model's order: embedding, then attention and ffn of each layer, then head.
 class ModelBuilder {
  public:
-  ModelBuilder(const config::ModelConfig& config, layers::WeightLoader& weights,
-               std::span<const WeightName> names);
-
-  Result<> embedding();
-  Result<> attention(int layer, const AttentionPart& part);
-  Result<> ffn(int layer, bool post_norm = false);
+  virtual ~ModelBuilder() = default;
+  virtual Result<> embedding() = 0;
+  virtual Result<> attention(int layer, const AttentionPart& part) = 0;
+  virtual Result<> ffn(int layer, const FfnPart& part) = 0;
   /// Final norm and head; a tied head multiplies by the embedding table.
-  Result<> head();
-  std::unique_ptr<Model> finish();
-
- private:
-  std::string name(Role role, int layer = -1) const { return weight_name(names_, role, layer); }
-  ops::LinearShape shape(std::int64_t ldx, std::int64_t ldy, Epilogue epilogue = Epilogue::kStore) const;
-
-  const config::ModelConfig& config_;
-  layers::WeightLoader& weights_;
-  std::span<const WeightName> names_;
-  Model::Embedding embedding_;
-  ops::LinearPack embedding_pack_;
-  std::vector<std::unique_ptr<layers::TransformerLayer>> stack_;
-  std::vector<layers::AttentionLayer*> attention_;
-  layers::Projection head_;
+  virtual Result<> head() = 0;
 };
 
 }  // namespace met::arch

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "arch/cuda_model_builder.h"
+#include "arch/host_model_builder.h"
+
 namespace met::arch {
 
 namespace {
@@ -32,20 +35,37 @@ Result<const Family*> find_family(std::string_view model_type) {
                      "no recipe for model type '" + std::string(model_type) + "'; supported are " + known);
 }
 
+template <class Builder, class Loader>
+Result<> check(const config::ModelConfig& config, Loader& weights) {
+  MET_ASSIGN(const Family* family, find_family(config.model_type));
+  Builder builder(config, weights, family->names());
+  MET_TRY(family->recipe(config, builder));
+  return weights.finder().begin_loading();
+}
+
 }  // namespace
 
 Result<> check_model(const config::ModelConfig& config, layers::WeightLoader& weights) {
-  MET_ASSIGN(const Family* family, find_family(config.model_type));
-  ModelBuilder model(config, weights, family->names());
-  MET_TRY(family->recipe(config, model));
-  return weights.begin_loading();
+  return check<HostModelBuilder>(config, weights);
+}
+Result<> check_model(const config::ModelConfig& config, layers::cuda::MatrixLoader& weights) {
+  return check<CudaModelBuilder>(config, weights);
 }
 
 Result<std::unique_ptr<Model>> build_model(const config::ModelConfig& config, layers::WeightLoader& weights) {
   MET_ASSIGN(const Family* family, find_family(config.model_type));
-  ModelBuilder model(config, weights, family->names());
-  MET_TRY(family->recipe(config, model));
-  return model.finish();
+  HostModelBuilder builder(config, weights, family->names());
+  MET_TRY(family->recipe(config, builder));
+  return builder.finish();
+}
+
+Result<layers::cuda::DecoderWeights> build_model(const config::ModelConfig& config,
+                                                 layers::cuda::MatrixLoader& weights) {
+  MET_ASSIGN(const Family* family, find_family(config.model_type));
+  CudaModelBuilder builder(config, weights, family->names());
+  MET_TRY(family->recipe(config, builder));
+  MET_TRY(weights.finish());
+  return builder.finish();
 }
 
 }  // namespace met::arch

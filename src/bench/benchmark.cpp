@@ -71,7 +71,7 @@ class Bench {
  private:
   int vocabulary() const { return model_.config.vocabulary; }
   double kv_bytes_per_token() const {
-    return static_cast<double>(engine::ModelRunner::block_bytes(model_.config, model_.cache)) /
+    return static_cast<double>(engine::kv_block_bytes(model_.config, model_.cache)) /
            model_.plan.block_tokens;
   }
   // A prompt in the chunks that the engine would use.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/serving.h"
 #include "config/settings.h"
 #include "core/error.h"
 #include "core/json.h"
@@ -21,7 +22,8 @@ struct BenchmarkOptions {
   std::vector<int> depth = {1024};              ///< tokens in the cache of one decoding sequence
   int decode_tokens = 32;                       ///< steps of one repeat
   int repeats = 5;
-  std::string json_file;  ///< empty: none
+  ServingOptions serving;  ///< nothing, unless asked for
+  std::string json_file;   ///< empty: none
 };
 
 /// One measured cell. Medians over the repeats; min and max are the spread.
@@ -44,6 +46,11 @@ inline constexpr const char* kBenchmarkUsage =
     "  --batch-depth N         tokens in the cache of each of them (16)\n"
     "  --depth LIST|none       tokens in the cache of one decoding sequence (1024)\n"
     "  --decode-tokens N       steps of one repeat (32)\n"
+    "  --serve LIST|none       requests sent at once through the engine (none)\n"
+    "  --serve-prompt N        prompt tokens of each of them (128)\n"
+    "  --serve-output N        output tokens of each of them (256)\n"
+    "  --ttft LIST|none        prompt lengths whose first token is timed through the engine (none)\n"
+    "  --bulk LIST|none        prompt lengths sent 16 at once through the engine (none)\n"
     "  --repeats N             measured repeats after one that warms up (5)\n"
     "  --json FILE             write the rows\n"
     "and the flags of met serve:";

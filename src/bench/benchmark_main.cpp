@@ -40,6 +40,83 @@ json::Value to_json(const BenchmarkRow& row, int threads, double bandwidth) {
                       {"read_bandwidth_share", row.bandwidth / bandwidth}};
 }
 
+json::Value to_json(const ServingRow& row) {
+  return json::Object{{"test", row.test},
+                      {"concurrency", row.concurrency},
+                      {"prompt_tokens", row.prompt_tokens},
+                      {"step_ms", row.step_ms},
+                      {"step_p99_ms", row.step_p99_ms},
+                      {"decode_per_second", row.decode_per_second},
+                      {"total_per_second", row.total_per_second},
+                      {"least", row.total_min},
+                      {"most", row.total_max},
+                      {"first_token_ms", row.first_token_ms}};
+}
+
+void print_header(const engine::LoadedModel& model, double bandwidth) {
+  std::printf("%s on %s, %s, %d %s; read bandwidth %.1f GB/s (measured); weights %.1f MB a step\n",
+              model.kernel_target.c_str(), model.device->info().name.c_str(),
+              model.device->info().arch.c_str(), model.device->info().multiprocessors,
+              model.device->info().unified_memory ? "threads" : "multiprocessors", bandwidth / 1e9,
+              static_cast<double>(model.weight_bytes) / 1e6);
+  for (const engine::Phase& phase : model.phases)
+    std::printf("start: %-20s %9.1f ms\n", phase.name.c_str(), phase.ms);
+}
+
+// The cells that drive steps themselves.
+Result<json::Array> measure_steps(engine::LoadedModel& model, const BenchmarkOptions& options,
+                                  double bandwidth) {
+  json::Array rows;
+  if (options.prefill.empty() && options.batch.empty() && options.depth.empty()) return rows;
+  std::printf("%-8s %6s %6s %12s %24s %10s %9s %7s\n", "test", "tokens", "batch", "tokens/s", "(min - max)",
+              "MB/step", "GB/s", "share");
+  const int threads = model.device->info().multiprocessors;
+  MET_TRY(run_benchmark(model, options, [&](const BenchmarkRow& row) {
+    std::printf("%-8s %6d %6d %12.1f    (%9.1f - %9.1f) %10.1f %9.2f %6.1f%%\n", row.test.c_str(), row.tokens,
+                row.batch, row.tokens_per_second, row.tokens_per_second_min, row.tokens_per_second_max,
+                row.bytes_per_step / 1e6, row.bandwidth / 1e9, 100 * row.bandwidth / bandwidth);
+    std::fflush(stdout);
+    rows.push_back(to_json(row, threads, bandwidth));
+  }));
+  return rows;
+}
+
+// The cells that go through the engine.
+Result<json::Array> measure_serving(engine::LoadedModel model, const config::Settings& settings,
+                                    const ServingOptions& options) {
+  json::Array rows;
+  if (options.concurrency.empty() && options.ttft.empty() && options.bulk.empty()) return rows;
+  MET_ASSIGN(const auto host, engine::start_host(std::move(model), settings, [](const Error& e) {
+               std::fprintf(stderr, "met benchmark: device failure: %s\n", e.message.c_str());
+             }));
+  std::printf("%-8s %6s %8s %10s %10s %12s %12s %24s %12s\n", "test", "at once", "prompt", "step ms",
+              "p99 ms", "decode tok/s", "total tok/s", "(min - max)", "first tok ms");
+  MET_TRY(run_serving(*host, options, [&](const ServingRow& row) {
+    std::printf("%-8s %6d %8d %10.3f %10.3f %12.1f %12.1f    (%9.2f - %9.2f) %12.2f\n", row.test.c_str(),
+                row.concurrency, row.prompt_tokens, row.step_ms, row.step_p99_ms, row.decode_per_second,
+                row.total_per_second, row.total_min, row.total_max, row.first_token_ms);
+    std::fflush(stdout);
+    rows.push_back(to_json(row));
+  }));
+  return rows;
+}
+
+Result<json::Value> measure(engine::LoadedModel model, const config::Settings& settings,
+                            const BenchmarkOptions& options) {
+  MET_ASSIGN(const double bandwidth, measure_read_bandwidth(*model.device));
+  print_header(model, bandwidth);
+  json::Object report{{"model", model.source.name},
+                      {"kernel_target", model.kernel_target},
+                      {"device", model.device->info().name},
+                      {"arch", model.device->info().arch},
+                      {"read_bandwidth", bandwidth}};
+  MET_ASSIGN(json::Array rows, measure_steps(model, options, bandwidth));
+  report.set("rows", std::move(rows));
+  MET_ASSIGN(json::Array serving, measure_serving(std::move(model), settings, options.serving));
+  report.set("serving", std::move(serving));
+  return report;
+}
+
 int report_errors(const std::vector<Error>& errors) {
   for (const Error& e : errors)
     std::fprintf(stderr, "met benchmark: %s: %s\n", e.field.c_str(), e.message.c_str());
@@ -56,10 +133,15 @@ Result<BenchmarkOptions> parse_benchmark_options(std::vector<std::string>& argum
     std::vector<int>* list = flag == "--prefill" ? &options.prefill
                              : flag == "--batch" ? &options.batch
                              : flag == "--depth" ? &options.depth
+                             : flag == "--serve" ? &options.serving.concurrency
+                             : flag == "--ttft"  ? &options.serving.ttft
+                             : flag == "--bulk"  ? &options.serving.bulk
                                                  : nullptr;
     int* number = flag == "--repeats"         ? &options.repeats
                   : flag == "--decode-tokens" ? &options.decode_tokens
                   : flag == "--batch-depth"   ? &options.batch_depth
+                  : flag == "--serve-prompt"  ? &options.serving.prompt_tokens
+                  : flag == "--serve-output"  ? &options.serving.output_tokens
                                               : nullptr;
     if (list == nullptr && number == nullptr && flag != "--json") {
       rest.push_back(flag);
@@ -89,7 +171,10 @@ int benchmark_main(std::vector<std::string> arguments, const config::Environment
   if (!options) return report_errors({options.error()});
   auto settings = config::read_settings(arguments, environment);
   if (!settings) return report_errors(settings.error());
-  const int batch_max = std::ranges::max(options->batch.empty() ? std::vector<int>{1} : options->batch);
+  int batch_max = 1;
+  for (const auto* list : {&options->batch, &options->serving.concurrency})
+    for (const int batch : *list) batch_max = std::max(batch_max, batch);
+  if (!options->serving.bulk.empty()) batch_max = std::max(batch_max, kBulkRequests);
   if (!settings->max_batch_size) settings->max_batch_size = batch_max;
   if (batch_max > *settings->max_batch_size)
     return report_errors({{ErrorCode::kInvalidArgument,
@@ -102,35 +187,12 @@ int benchmark_main(std::vector<std::string> arguments, const config::Environment
   }
   auto model = engine::load_parts(*settings, {});
   if (!model) return report_errors({model.error()});
-
-  const int threads = model->device->info().multiprocessors;
-  const double bandwidth = measure_read_bandwidth(threads);
-  std::printf("%s on %s, %s, %d threads; read bandwidth %.1f GB/s (measured); weights %.1f MB a step\n",
-              model->kernel_target.c_str(), model->device->info().name.c_str(),
-              model->device->info().arch.c_str(), threads, bandwidth / 1e9,
-              static_cast<double>(model->weight_bytes) / 1e6);
-  std::printf("%-8s %6s %6s %12s %24s %10s %9s %7s\n", "test", "tokens", "batch", "tokens/s", "(min - max)",
-              "MB/step", "GB/s", "share");
-  json::Array rows;
-  const auto done = run_benchmark(*model, *options, [&](const BenchmarkRow& row) {
-    std::printf("%-8s %6d %6d %12.1f    (%9.1f - %9.1f) %10.1f %9.2f %6.1f%%\n", row.test.c_str(), row.tokens,
-                row.batch, row.tokens_per_second, row.tokens_per_second_min, row.tokens_per_second_max,
-                row.bytes_per_step / 1e6, row.bandwidth / 1e9, 100 * row.bandwidth / bandwidth);
-    std::fflush(stdout);
-    rows.push_back(to_json(row, threads, bandwidth));
-  });
-  if (!done) return report_errors({done.error()});
-  if (!options->json_file.empty()) {
-    json_file << json::write(json::Object{{"model", model->source.name},
-                                          {"kernel_target", model->kernel_target},
-                                          {"device", model->device->info().name},
-                                          {"arch", model->device->info().arch},
-                                          {"read_bandwidth", bandwidth},
-                                          {"rows", std::move(rows)}})
-              << '\n';
-    if (!json_file)
-      return report_errors({{ErrorCode::kIo, options->json_file + " cannot be written", "--json"}});
-  }
+  auto report = measure(std::move(*model), *settings, *options);
+  if (!report) return report_errors({report.error()});
+  if (options->json_file.empty()) return 0;
+  json_file << json::write(*report) << '\n';
+  if (!json_file)
+    return report_errors({{ErrorCode::kIo, options->json_file + " cannot be written", "--json"}});
   return 0;
 }
 

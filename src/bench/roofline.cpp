@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "gpu/device_memory.h"
+
 namespace met::bench {
 
 namespace {
@@ -34,6 +36,35 @@ std::uint64_t read_all(const std::byte* data, std::size_t bytes) {
 }
 
 }  // namespace
+
+Result<double> measure_read_bandwidth(gpu::GpuBackend& device) {
+  const int units = device.info().multiprocessors;
+  if (device.info().unified_memory) return measure_read_bandwidth(units);
+  constexpr std::size_t kDeviceBytes = std::size_t{4} << 30U;
+  const gpu::Stream stream = device.default_stream();
+  MET_ASSIGN(const gpu::KernelHandle kernel, device.kernel("bandwidth", "read_bandwidth"));
+  MET_ASSIGN(const gpu::DeviceMemory data, gpu::DeviceMemory::allocate(device, kDeviceBytes, "bandwidth"));
+  MET_ASSIGN(const gpu::DeviceMemory sink,
+             gpu::DeviceMemory::allocate(device, sizeof(std::uint32_t), "bandwidth"));
+  MET_ASSIGN(const gpu::Event begin, device.create_event(/*timing=*/true));
+  MET_ASSIGN(const gpu::Event end, device.create_event(/*timing=*/true));
+  MET_TRY(device.fill_async(data.data(), 0x5b, kDeviceBytes, stream));
+  std::vector<double> times;
+  for (int pass = 0; pass < 4 * kPasses; ++pass) {
+    const auto blocks = static_cast<std::uint32_t>((2 << pass % 3) * units);
+    gpu::KernelLaunch launch(kernel, {blocks}, {512});
+    launch.buffer(data.data()).scalar(static_cast<std::int64_t>(kDeviceBytes / 16)).buffer(sink.data());
+    MET_TRY(device.record(begin, stream));
+    MET_TRY(device.launch(launch, stream));
+    MET_TRY(device.record(end, stream));
+    MET_TRY(device.synchronize(stream));
+    MET_ASSIGN(const double ms, device.elapsed_ms(begin, end));
+    times.push_back(ms);
+  }
+  device.destroy(begin);
+  device.destroy(end);
+  return static_cast<double>(kDeviceBytes) / *std::ranges::min_element(times) * 1e3;
+}
 
 double measure_read_bandwidth(int threads) {
   const std::unique_ptr<std::byte[]> buffer(new std::byte[kBytes]);

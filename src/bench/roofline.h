@@ -2,7 +2,13 @@
 // data sheet.
 #pragma once
 
+#include "core/error.h"
+#include "gpu/backend.h"
+
 namespace met::bench {
+
+/// Bytes a second that the device reads from memory beyond its caches.
+Result<double> measure_read_bandwidth(gpu::GpuBackend& device);
 
 /// Bytes a second that `threads` threads read together from memory beyond the caches: the best of several
 /// passes over a buffer of 512 MiB.

@@ -29,6 +29,8 @@ struct Settings {
   std::string model_from_path;
   std::string model_name;
   std::string cache_dir;
+  std::string load_format = "auto";
+  std::string quantization = "none";
   std::string kernel_target;
   std::string chat_template;
   std::string default_chat_template_kwargs;

@@ -44,6 +44,10 @@ Result<> DirectSession::step(std::span<const Row> rows) {
     batch_.logits.push_back(static_cast<std::int32_t>(batch_.tokens.size()) - 1);
     sequence.length += tokens;
   }
+  while (batch_.decode_rows < static_cast<std::int32_t>(rows.size()) &&
+         rows[static_cast<std::size_t>(batch_.decode_rows)].ids.size() == 1)
+    ++batch_.decode_rows;
+  batch_.device_rows.assign(rows.size(), 0);
   MET_TRY(model_.runner->enqueue({}, batch_));
   scheduler::StepResults results;
   return model_.runner->settle(batch_, results);

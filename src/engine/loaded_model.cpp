@@ -2,7 +2,6 @@
 
 #include <chrono>
 
-#include "arch/registry.h"
 #include "config/environment.h"
 #include "config/read_model_config.h"
 #include "core/log.h"
@@ -10,7 +9,7 @@
 #include "kernels/audit.h"
 #include "kernels/lookup.h"
 #include "kernels/resolve.h"
-#include "layers/weight_loader.h"
+#include "ops/attention/attention.h"
 #include "weights/checkpoint.h"
 
 namespace met::engine {
@@ -38,34 +37,19 @@ class Stopwatch {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// Settings that are valid in themselves but that this engine cannot honour: refused, never ignored.
+// What no device of this build can honour.
 Result<> check_settings(const config::Settings& s) {
-  const auto refuse = [](const char* flag, const std::string& why) { return unsupported(flag, why); };
-  if (s.device == "cuda")
-    return refuse("--device", "models are served on the CPU; the CUDA backend runs single operations so far");
-  if (s.kv_cache_dtype != "auto" && s.kv_cache_dtype != "f16" && s.kv_cache_dtype != "f32")
-    return refuse("--kv-cache-dtype",
-                  "the CPU's cache is f16 or f32; '" + s.kv_cache_dtype + "' is not supported");
   if (s.block_size != ops::kKvBlockTokens)
-    return refuse("--block-size",
-                  "the CPU's blocks hold " + std::to_string(ops::kKvBlockTokens) + " positions");
-  if (s.scheduler != "fifo") return refuse("--scheduler", "'" + s.scheduler + "' is not supported; fifo is");
-  if (s.scheduler_config == "async")
-    return refuse("--scheduler-config",
-                  "async needs a device that feeds sampled ids to its next step; the CPU does not");
-  if (s.cpu_activations == "bf16")
-    return refuse("--cpu-activations", "bf16 is not supported; int8 and f32 are");
+    return unsupported("--block-size", "blocks hold " + std::to_string(ops::kKvBlockTokens) + " positions");
+  if (s.scheduler != "fifo")
+    return unsupported("--scheduler", "'" + s.scheduler + "' is not supported; fifo is");
   const config::Settings neutral;
-  if (s.gpu_ordinal != neutral.gpu_ordinal)
-    return refuse("--gpu-ordinal", "there is no GPU to choose: models are served on the CPU");
-  if (s.gpu_memory_utilization != neutral.gpu_memory_utilization)
-    return refuse("--gpu-memory-utilization", "bounds a GPU's memory; on the CPU use --kv-cache-gb");
   if (s.tbt_deadline_ms != neutral.tbt_deadline_ms)
-    return refuse("--tbt-deadline-ms", "belongs to --scheduler slai, which is not supported");
+    return unsupported("--tbt-deadline-ms", "belongs to --scheduler slai, which is not supported");
   if (s.prefill_codispatch == "on")
-    return refuse("--prefill-codispatch", "waves that wait for each other are not supported");
+    return unsupported("--prefill-codispatch", "waves that wait for each other are not supported");
   if (s.prefill_varlen_batch == "off")
-    return refuse("--prefill-varlen-batch", "prefill waves are always ragged here");
+    return unsupported("--prefill-varlen-batch", "prefill waves are always ragged here");
   return {};
 }
 
@@ -82,13 +66,33 @@ struct Prepared {
   const kernels::Target* target = nullptr;
   std::unique_ptr<gpu::GpuBackend> device;
   std::unique_ptr<kernels::KernelAudit> audit = std::make_unique<kernels::KernelAudit>();
-  std::optional<layers::WeightLoader> loader;
+  std::unique_ptr<RunnerFactory> factory;
   scheduler::PlanConfig plan;
-  ModelRunner::Options runner;
+  RunnerOptions runner;
   MemoryPlan memory;
 };
 
-Result<const kernels::Target*> choose_target(const config::Settings& settings, const Prepared& p) {
+// The device that serves the model: a GGUF file is read by the CPU's kernels, whatever else there is.
+Result<gpu::DeviceChoice> choose_device(const config::Settings& settings, const config::ModelConfig& model) {
+  MET_ASSIGN(gpu::DeviceChoice choice, gpu::parse_device(settings.device));
+  choice.threads = static_cast<int>(settings.threads.value_or(0));
+  choice.isa = settings.cpu_isa;
+  if (settings.gpu_ordinal != 0) choice.ordinal = static_cast<int>(settings.gpu_ordinal);
+  if (choice.kind == gpu::DeviceKind::kMock)
+    return unsupported("--device", "mock runs no kernels: it is for tests");
+  if (choice.kind == gpu::DeviceKind::kAuto) {
+    MET_ASSIGN(const std::string hardware, gpu::hardware_of(choice));
+    choice.kind = hardware == "cpu" || model.gguf ? gpu::DeviceKind::kCpu : gpu::DeviceKind::kCuda;
+    if (hardware != "cpu" && model.gguf) log::info("a GGUF file is served on the CPU");
+  }
+  if (choice.kind == gpu::DeviceKind::kCuda && model.gguf)
+    return unsupported("--device",
+                       "the CUDA kernels do not read GGUF files; use the checkpoint's safetensors");
+  return choice;
+}
+
+Result<const kernels::Target*> choose_target(const config::Settings& settings, const Prepared& p,
+                                             const std::string& hardware) {
   const config::ModelConfig& model = p.description.model;
   const std::string_view identities[] = {p.source.name, settings.model_name, model.name};
   const kernels::Dim dims[] = {{"hidden", model.hidden},     {"layers", model.layers},
@@ -100,7 +104,7 @@ Result<const kernels::Target*> choose_target(const config::Settings& settings, c
     storage = model.weight_dtype == DType::kF16   ? kernels::Storage::kFp16
               : model.weight_dtype == DType::kF32 ? kernels::Storage::kFp32
                                                   : kernels::Storage::kBf16;
-  return kernels::resolve(kernels::targets(), {.hardware = "cpu",
+  return kernels::resolve(kernels::targets(), {.hardware = hardware,
                                                .model_type = model.model_type,
                                                .hidden_size = model.hidden,
                                                .storage = storage,
@@ -110,7 +114,7 @@ Result<const kernels::Target*> choose_target(const config::Settings& settings, c
 }
 
 scheduler::PlanConfig plan_config(const config::Settings& s, const kernels::Hardware& hardware,
-                                  std::int64_t max_seq_len) {
+                                  const gpu::DeviceInfo& device, std::int64_t max_seq_len) {
   scheduler::PlanConfig plan;
   plan.block_tokens = ops::kKvBlockTokens;
   plan.max_batch_size =
@@ -121,7 +125,10 @@ scheduler::PlanConfig plan_config(const config::Settings& s, const kernels::Hard
   plan.mixed_prefill_tokens =
       s.mixed_prefill_tokens.value_or(default_or(hardware, "mixed_prefill_tokens", kMixedPrefillTokens));
   plan.kv_admit_watermark = s.kv_admit_watermark;
-  plan.step_max_us = kCpuStepMaxUs;
+  const std::string_view config =
+      s.scheduler_config == "auto" ? kernels::default_of(hardware, "scheduler_config") : s.scheduler_config;
+  plan.depth = device.feeds_ids && config == "async" ? 2 : 1;
+  plan.step_max_us = device.unified_memory ? kCpuStepMaxUs : 0;
   return plan;
 }
 
@@ -131,13 +138,13 @@ Result<> plan_model_memory(const config::Settings& s, Prepared& p) {
   if (wanted > model.max_positions)
     return invalid("--max-seq-len", std::to_string(wanted) + " is more than the model's " +
                                         std::to_string(model.max_positions) + " positions");
-  p.plan = plan_config(s, *p.target->hardware, wanted);
+  p.plan = plan_config(s, *p.target->hardware, p.device->info(), wanted);
   const auto fill = [&](std::int64_t max_seq_len) {
     p.plan.max_seq_len = max_seq_len;
     p.runner.limits = scheduler::step_limits(p.plan);
     p.runner.positions = max_seq_len;
-    p.runner.linear_row_bytes = p.loader->workspace_row_bytes();
     p.runner.graphs = !s.no_graphs;
+    p.runner.batch_invariant = s.batch_invariant;
   };
   fill(wanted);
   const gpu::MemoryInfo memory = p.device->memory();
@@ -148,9 +155,9 @@ Result<> plan_model_memory(const config::Settings& s, Prepared& p) {
                    .utilization = s.gpu_memory_utilization,
                    .host_memory = p.device->info().unified_memory,
                    .kv_bytes = s.kv_cache_gb ? static_cast<std::size_t>(*s.kv_cache_gb * kGigabyte) : 0,
-                   .weights = p.loader->packed_bytes(),
-                   .arena = ModelRunner::arena_bytes(p.device->info(), model, p.runner),
-                   .block = ModelRunner::block_bytes(model, p.runner.cache),
+                   .weights = p.factory->weight_bytes(),
+                   .arena = p.factory->arena_bytes(model, p.runner),
+                   .block = kv_block_bytes(model, p.runner.cache),
                    .block_tokens = p.plan.block_tokens,
                    .max_seq_len = s.max_seq_len.value_or(0),
                    .model_positions = model.max_positions,
@@ -164,38 +171,43 @@ Result<> plan_model_memory(const config::Settings& s, Prepared& p) {
   return scheduler::validate(p.plan);
 }
 
+DType cache_type(const config::Settings& settings, bool cuda) {
+  if (cuda) return DType::kBF16;
+  const bool exact = settings.cpu_activations == "f32" && settings.kv_cache_dtype == "auto";
+  return settings.kv_cache_dtype == "f32" || exact ? DType::kF32 : DType::kF16;
+}
+
 // Everything up to the memory plan: files are opened and every tensor is checked, no weight is read.
 Result<Prepared> prepare(const config::Settings& settings, const Progress& progress, Stopwatch& watch) {
   MET_TRY(check_settings(settings));
   Prepared p;
   MET_ASSIGN(p.source, hub::resolve_model(settings.model, settings.cache_dir, settings.model_from_path,
                                           config::Environment::process()));
-  MET_ASSIGN(weights::Checkpoint checkpoint, weights::Checkpoint::open(p.source));
-  p.checkpoint = std::make_unique<weights::Checkpoint>(std::move(checkpoint));
-  MET_ASSIGN(p.description, p.checkpoint->gguf() != nullptr ? config::describe_gguf(*p.checkpoint->gguf())
-                                                            : config::read_model_directory(p.source.path));
+  if (settings.load_format != "dummy") {
+    MET_ASSIGN(weights::Checkpoint checkpoint, weights::Checkpoint::open(p.source));
+    p.checkpoint = std::make_unique<weights::Checkpoint>(std::move(checkpoint));
+  } else if (p.source.kind == hub::SourceKind::kGguf) {
+    return unsupported("--load-format", "dummy takes a directory with config.json, not a GGUF file");
+  }
+  const bool gguf = p.checkpoint != nullptr && p.checkpoint->gguf() != nullptr;
+  MET_ASSIGN(p.description, gguf ? config::describe_gguf(*p.checkpoint->gguf())
+                                 : config::read_model_directory(p.source.path));
   watch.lap("open");
-  MET_ASSIGN(p.target, choose_target(settings, p));
-  MET_ASSIGN(p.device, gpu::open_backend({.kind = gpu::DeviceKind::kCpu,
-                                          .threads = static_cast<int>(settings.threads.value_or(0)),
-                                          .isa = settings.cpu_isa},
-                                         *p.target));
+  MET_ASSIGN(const gpu::DeviceChoice choice, choose_device(settings, p.description.model));
+  const bool cuda = choice.kind == gpu::DeviceKind::kCuda;
+  MET_TRY(cuda ? check_cuda_settings(settings) : check_host_settings(settings));
+  MET_ASSIGN(const std::string hardware, gpu::hardware_of(choice));
+  MET_ASSIGN(p.target, choose_target(settings, p, hardware));
+  MET_ASSIGN(p.device, gpu::open_backend(choice, *p.target));
   p.device->listen_to_lookups(
       [audit = p.audit.get()](std::string_view module, std::string_view function, bool found) {
         audit->record(module, function, found);
       });
   watch.lap("device");
-  const bool exact = settings.cpu_activations == "f32";
-  p.runner.cache = settings.kv_cache_dtype == "f32" || (exact && settings.kv_cache_dtype == "auto")
-                       ? DType::kF32
-                       : DType::kF16;
-  p.loader.emplace(*p.device, *p.checkpoint,
-                   layers::WeightLoader::Options{
-                       .activations = exact ? ops::ActivationMode::kF32 : ops::ActivationMode::kInt8,
-                       .kv_cache = p.runner.cache,
-                       .threads = p.device->info().multiprocessors,
-                       .progress = progress});
-  MET_TRY(arch::check_model(p.description.model, *p.loader));
+  p.runner.cache = cache_type(settings, cuda);
+  p.factory =
+      (cuda ? cuda_factory : host_factory)(*p.device, p.checkpoint.get(), settings, p.runner.cache, progress);
+  MET_TRY(p.factory->check(p.description.model));
   MET_TRY(plan_model_memory(settings, p));
   watch.lap("check");
   return p;
@@ -204,8 +216,8 @@ Result<Prepared> prepare(const config::Settings& settings, const Progress& progr
 // What was allocated beside what was planned (M2).
 void warn_if_over_plan(const Prepared& p, const ModelRunner& runner) {
   const std::size_t planned =
-      static_cast<std::size_t>(p.runner.blocks) * ModelRunner::block_bytes(runner.config(), p.runner.cache) +
-      ModelRunner::arena_bytes(p.device->info(), runner.config(), p.runner);
+      static_cast<std::size_t>(p.runner.blocks) * kv_block_bytes(runner.config(), p.runner.cache) +
+      p.factory->arena_bytes(runner.config(), p.runner);
   if (runner.allocated_bytes() > planned + planned / 50)
     log::warn("buffers take " + std::to_string(runner.allocated_bytes()) + " bytes, " +
               std::to_string(planned) + " were planned");
@@ -217,19 +229,19 @@ Result<LoadedModel> load_parts(const config::Settings& settings, const Progress&
   LoadedModel model;
   Stopwatch watch(model.phases);
   MET_ASSIGN(Prepared p, prepare(settings, progress, watch));
-  p.checkpoint->prefetch();
-  MET_ASSIGN(std::unique_ptr<arch::Model> built, arch::build_model(p.description.model, *p.loader));
-  p.device->listen_to_lookups({});
-  MET_TRY(p.audit->check(*p.target, settings.allow_unresolved_kernels));
-  watch.lap("weights");
-  model.unused = p.loader->unused();
+  if (p.checkpoint) p.checkpoint->prefetch();
+  const auto looked_up = [&]() -> Result<> {
+    p.device->listen_to_lookups({});
+    return p.audit->check(*p.target, settings.allow_unresolved_kernels);
+  };
+  MET_ASSIGN(model.runner, p.factory->build(p.description.model, p.runner, looked_up));
+  watch.lap("weights and buffers");
+  model.unused = p.factory->unused();
   if (!model.unused.empty())
     log::warn(std::to_string(model.unused.size()) + " tensors of the checkpoint are not used, the first is " +
               model.unused.front());
-  MET_ASSIGN(model.runner, ModelRunner::make(*p.device, std::move(built), p.runner));
-  watch.lap("buffers");
   model.weight_bytes =
-      p.loader->packed_bytes() - (p.description.model.tied_head ? 0 : p.loader->table_bytes());
+      p.factory->weight_bytes() - (p.description.model.tied_head ? 0 : p.factory->table_bytes());
   warn_if_over_plan(p, *model.runner);
   model.kernel_target = kernels::full_name(*p.target);
   model.source = std::move(p.source);
@@ -246,7 +258,7 @@ Result<KernelReport> check_kernels(const config::Settings& settings) {
   std::vector<Phase> phases;
   Stopwatch watch(phases);
   MET_ASSIGN(Prepared p, prepare(settings, {}, watch));
-  MET_TRY(arch::build_model(p.description.model, *p.loader));
+  MET_TRY(p.factory->look_up(p.description.model, p.runner));
   p.device->listen_to_lookups({});
   return KernelReport{p.audit->report(*p.target), p.audit->exit_status(*p.target)};
 }

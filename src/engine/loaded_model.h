@@ -9,13 +9,11 @@
 #include "config/settings.h"
 #include "engine/memory_plan.h"
 #include "engine/model_runner.h"
+#include "engine/runner_factory.h"
 #include "hub/model_source.h"
 #include "scheduler/plan.h"
 
 namespace met::engine {
-
-/// How far loading has come; called from the loading thread.
-using Progress = std::function<void(std::size_t done_bytes, std::size_t total_bytes)>;
 
 /// One start-up phase and what it took.
 struct Phase {

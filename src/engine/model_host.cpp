@@ -50,6 +50,11 @@ Result<> Host::start(const config::Settings& settings, std::function<void(const 
 Result<std::unique_ptr<ModelHost>> load_model(const config::Settings& settings, const Progress& progress,
                                               std::function<void(const Error&)> on_fault) {
   MET_ASSIGN(LoadedModel model, load_parts(settings, progress));
+  return start_host(std::move(model), settings, std::move(on_fault));
+}
+
+Result<std::unique_ptr<ModelHost>> start_host(LoadedModel model, const config::Settings& settings,
+                                              std::function<void(const Error&)> on_fault) {
   auto host = std::make_unique<Host>(std::move(model));
   MET_TRY(host->start(settings, std::move(on_fault)));
   return host;

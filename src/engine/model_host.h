@@ -14,7 +14,10 @@ class ModelHost {
   virtual const LoadedModel& model() const = 0;
 };
 
-/// load_parts, then the engine's threads. `on_fault` is called once when the device has failed (F4).
+/// Starts the engine's threads over a loaded model. `on_fault` is called once when the device has failed (F4).
+Result<std::unique_ptr<ModelHost>> start_host(LoadedModel model, const config::Settings& settings,
+                                              std::function<void(const Error&)> on_fault);
+/// load_parts, then start_host.
 Result<std::unique_ptr<ModelHost>> load_model(const config::Settings& settings, const Progress& progress,
                                               std::function<void(const Error&)> on_fault);
 

@@ -59,14 +59,13 @@ Result<ModelSource> inspect_directory(const fs::path& directory) {
   const std::vector<fs::path> files = gguf_files(directory);
   if (files.size() == 1)
     return ModelSource{SourceKind::kGguf, files.front().string(), own_name(files.front())};
+  if (config && files.empty())
+    return ModelSource{SourceKind::kConfigOnly, directory.string(), own_name(directory)};
   std::string found;
   if (files.size() > 1) {
     found = "holds " + std::to_string(files.size()) + " .gguf files, name one of them: ";
     for (const fs::path& file : files)
       found += (file == files.front() ? "" : ", ") + file.filename().string();
-  } else if (config) {
-    found =
-        "has config.json, but neither model.safetensors nor model.safetensors.index.json nor a .gguf file";
   } else if (weights) {
     found = "has safetensors, but no config.json";
   } else {
@@ -126,11 +125,11 @@ Result<ModelSource> find_in_caches(const std::string& id, const std::vector<std:
     std::string reason = path_exists(repository) ? "no snapshot in it" : "absent";
     for (const fs::path& snapshot : snapshots) {
       auto source = inspect_path(snapshot.string());
-      if (source) {
+      if (source && source->kind != SourceKind::kConfigOnly) {
         source->name = id;
         return source;
       }
-      if (snapshot == snapshots.front()) reason = source.error().message;
+      if (snapshot == snapshots.front()) reason = source ? "config.json without weights" : source.error().message;
     }
     looked += "\n  " + repository.string() + " (" + reason + ")";
   }

@@ -9,18 +9,18 @@
 
 namespace met::hub {
 
-enum class SourceKind { kGguf, kSafetensors };
+enum class SourceKind { kGguf, kSafetensors, kConfigOnly };
 
 struct ModelSource {
   SourceKind kind = SourceKind::kGguf;
-  std::string path;  ///< the .gguf file, or the directory with config.json and safetensors
+  std::string path;  ///< the .gguf file, or the directory with config.json and (but kConfigOnly) safetensors
   std::string
       name;  ///< for users: the Hugging Face id, the directory's name, the file's name without ".gguf"
 };
 
 /// What a path holds: a GGUF file; a directory with config.json and model.safetensors or its index; else a
-/// directory with exactly one .gguf file. Errors: kNotFound, or kInvalidArgument that says what was found
-/// instead.
+/// directory with exactly one .gguf file; else a directory with config.json alone (whose weights a caller may
+/// invent). Errors: kNotFound, or kInvalidArgument that says what was found instead.
 Result<ModelSource> inspect_path(const std::string& path);
 
 /// Directories that hold downloaded models, in the order in which they are searched: `cache_dir`

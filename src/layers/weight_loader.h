@@ -7,21 +7,11 @@
 
 #include "config/model_config.h"
 #include "layers/projection.h"
-#include "weights/checkpoint.h"
+#include "layers/tensor_finder.h"
 
 namespace met::layers {
 
-/// One weight matrix by name: [n, k], and "<name without .weight>.bias" [n] where `bias`.
-struct MatrixName {
-  std::string name;  ///< without ".weight"
-  std::int64_t n = 0;
-  std::int64_t k = 0;
-  bool bias = false;
-};
-
-/// Packs and uploads weights. A recipe is run twice over one checkpoint: first to check every name, shape and
-/// type and to add up the bytes that loading will take (rule M1), then to load. While checking, results are
-/// empty.
+/// Packs and uploads weights for the CPU's kernels. While checking (see TensorFinder), results are empty.
 class WeightLoader {
  public:
   struct Options {
@@ -32,18 +22,16 @@ class WeightLoader {
   };
 
   WeightLoader(gpu::GpuBackend& device, const weights::Checkpoint& checkpoint, Options options)
-      : device_(device), checkpoint_(checkpoint), options_(std::move(options)) {}
+      : device_(device), finder_(&checkpoint), options_(std::move(options)) {}
 
-  bool checking() const { return checking_; }
-  /// Ends the check: kDataLoss that lists every missing or misshapen tensor, else loading begins.
-  Result<> begin_loading();
+  TensorFinder& finder() { return finder_; }
+  const TensorFinder& finder() const { return finder_; }
+  bool checking() const { return finder_.checking(); }
   std::size_t packed_bytes() const { return total_; }
   /// Of them, embedding tables: a step reads single rows of a table that is not the head too.
   std::size_t table_bytes() const { return table_bytes_; }
   /// The most that one row of any projection needs of StepBuffers::workspace.
   std::size_t workspace_row_bytes() const { return workspace_row_bytes_; }
-  /// Tensors that no recipe asked for.
-  std::vector<std::string> unused() const;
   DType kv_cache() const { return options_.kv_cache; }
   gpu::GpuBackend& device() { return device_; }
 
@@ -66,8 +54,6 @@ class WeightLoader {
   Result<Table> table(const MatrixName& matrix);
 
  private:
-  const weights::TensorView* require(const std::string& name, const std::vector<std::int64_t>& shape);
-  const weights::TensorView* require_vector(const std::string& name, std::int64_t size);
   Result<Projection::Part> load_part(const std::vector<MatrixName>& matrices, bool gated,
                                      ops::LinearShape shape, std::int64_t column);
   Result<gpu::DeviceMemory> load_bias(const std::vector<MatrixName>& matrices);
@@ -77,11 +63,8 @@ class WeightLoader {
   void advance(std::size_t bytes);
 
   gpu::GpuBackend& device_;
-  const weights::Checkpoint& checkpoint_;
+  TensorFinder finder_;
   Options options_;
-  bool checking_ = true;
-  std::vector<std::string> problems_;
-  std::vector<std::string> used_;
   std::size_t total_ = 0;
   std::size_t table_bytes_ = 0;
   std::size_t workspace_row_bytes_ = 0;

@@ -110,6 +110,11 @@ Result<Checkpoint> Checkpoint::open(const hub::ModelSource& source) {
     MET_ASSIGN(formats::GgufFile file, formats::GgufFile::open(source.path));
     return from_gguf(std::move(file));
   }
+  if (source.kind == hub::SourceKind::kConfigOnly)
+    return invalid(
+        "model", "directory " + source.path +
+                     " has config.json, but neither model.safetensors nor model.safetensors.index.json nor a "
+                     ".gguf file (--load-format dummy makes random weights)");
   auto contents = std::make_unique<Contents>();
   MET_ASSIGN(contents->shards, formats::SafetensorsDirectory::open(source.path));
   for (const formats::SafetensorsFile& shard : contents->shards->shards())

@@ -3,25 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
-#include "engine/direct_session.h"
-#include "tests/golden/npz.h"
+#include "tests/golden/support.h"
 
 namespace met::golden {
 namespace {
 
 namespace fs = std::filesystem;
-using Ids = std::vector<std::int32_t>;
-
-// The whole set where it is mounted, else the small one of the tree.
-fs::path golden_root() {
-  const fs::path shared = fs::path(MET_SOURCE_DIR).parent_path() / "shared" / "goldens";
-  return fs::exists(shared) ? shared : fs::path(MET_SOURCE_DIR) / "tests" / "golden" / "data";
-}
 
 std::vector<std::string> golden_names() {
   const std::vector<std::string> families = {"gemma3-a",  "gemma3-b",  "llama-a",   "llama-b",  "llama-c",
@@ -37,105 +27,23 @@ std::vector<std::string> golden_names() {
   return names;
 }
 
-std::string checkpoint_path(const std::string& name) {
-  const fs::path folder = golden_root() / name;
-  return name.starts_with("gguf-") ? folder / "model.gguf" : folder;
+config::Settings host_settings(const std::string& name, const std::string& activations) {
+  config::Settings settings;
+  settings.model = checkpoint_path(name);
+  settings.device = "cpu";
+  settings.cpu_activations = activations;
+  settings.threads = 2;
+  settings.max_seq_len = 512;
+  settings.max_batch_size = 8;
+  settings.max_prefill_tokens = 1024;
+  settings.kv_cache_gb = 0.25;
+  return settings;
 }
-
-struct Prompt {
-  Ids ids;
-  Ids greedy;
-  std::vector<double> margins;
-  std::vector<double> last_logits;
-};
-
-std::vector<Prompt> read_prompts(const std::string& name) {
-  const auto arrays = read_npz(golden_root() / name / "golden.npz");
-  std::vector<Prompt> prompts;
-  const auto ids = [&](const std::string& key) {
-    const auto& values = arrays.at(key).values;
-    return Ids(values.begin(), values.end());
-  };
-  for (int i = 0; arrays.contains("p" + std::to_string(i) + "_ids"); ++i) {
-    const std::string p = "p" + std::to_string(i);
-    Prompt prompt{ids(p + "_ids"), {}, {}, arrays.at(p + "_last_logits").values};
-    if (arrays.contains(p + "_greedy_ids")) {
-      prompt.greedy = ids(p + "_greedy_ids");
-      prompt.margins = arrays.at(p + "_greedy_margins").values;
-    }
-    prompts.push_back(std::move(prompt));
-  }
-  return prompts;
-}
-
-double max_error(const std::vector<float>& got, const std::vector<double>& want) {
-  EXPECT_EQ(got.size(), want.size());
-  double worst = 0;
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    const double error = std::fabs(static_cast<double>(got[i]) - want[i]);
-    worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : std::max(worst, error);
-  }
-  return worst;
-}
-
-double relative_rms(const std::vector<float>& got, const std::vector<double>& want) {
-  double mean = 0;
-  for (const double w : want) mean += w / static_cast<double>(want.size());
-  double error = 0;
-  double spread = 0;
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    error += (static_cast<double>(got[i]) - want[i]) * (static_cast<double>(got[i]) - want[i]);
-    spread += (want[i] - mean) * (want[i] - mean);
-  }
-  return std::sqrt(error / spread);
-}
-
-std::int32_t argmax(const std::vector<float>& logits) {
-  return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
-}
-
-// A loaded checkpoint and a session on it.
-class TestModel {
- public:
-  TestModel(const std::string& path, const std::string& activations) {
-    config::Settings settings;
-    settings.model = path;
-    settings.device = "cpu";
-    settings.cpu_activations = activations;
-    settings.threads = 2;
-    settings.max_seq_len = 512;
-    settings.max_batch_size = 8;
-    settings.max_prefill_tokens = 1024;
-    settings.kv_cache_gb = 0.25;
-    auto loaded = engine::load_parts(settings, {});
-    if (!loaded) throw std::runtime_error(loaded.error().field + ": " + loaded.error().message);
-    model_ = std::move(*loaded);
-    session_.emplace(model_);
-  }
-  struct Feed {
-    int sequence = 0;
-    Ids ids;
-  };
-  std::vector<std::vector<float>> step(const std::vector<Feed>& feeds) {
-    std::vector<engine::DirectSession::Row> rows;
-    for (const Feed& feed : feeds) rows.push_back({feed.sequence, feed.ids});
-    if (auto done = session_->step(rows); !done) throw std::runtime_error(done.error().message);
-    std::vector<std::vector<float>> logits;
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      logits.emplace_back(session_->logits(i).begin(), session_->logits(i).end());
-    return logits;
-  }
-  engine::DirectSession* operator->() { return &*session_; }
-
- private:
-  engine::LoadedModel model_;
-  std::optional<engine::DirectSession> session_;
-};
 
 class Golden : public testing::TestWithParam<std::string> {};
 
 TEST_P(Golden, FloatActivationsMeetTheReference) {
-  TestModel model(checkpoint_path(GetParam()), "f32");
+  TestModel model(host_settings(GetParam(), "f32"));
   int sequence = 0;
   for (const Prompt& prompt : read_prompts(GetParam())) {
     const auto logits = model.step({{.sequence = ++sequence, .ids = prompt.ids}});
@@ -149,7 +57,7 @@ TEST_P(Golden, FloatActivationsMeetTheReference) {
 }
 
 TEST_P(Golden, IntegerActivationsStayInsideTheirNoise) {
-  TestModel model(checkpoint_path(GetParam()), "int8");
+  TestModel model(host_settings(GetParam(), "int8"));
   int sequence = 0;
   for (const Prompt& prompt : read_prompts(GetParam())) {
     std::vector<float> now = model.step({{.sequence = ++sequence, .ids = prompt.ids}})[0];
@@ -166,7 +74,7 @@ TEST_P(Golden, IntegerActivationsStayInsideTheirNoise) {
 }
 
 TEST_P(Golden, ChunksBatchesAndCachedPrefixesGiveTheSameBits) {
-  TestModel model(checkpoint_path(GetParam()), "int8");
+  TestModel model(host_settings(GetParam(), "int8"));
   std::vector<Prompt> prompts = read_prompts(GetParam());
   int sequence = 0;
   for (const Prompt& prompt : prompts) {

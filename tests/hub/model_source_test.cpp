@@ -80,13 +80,11 @@ TEST_F(ModelSourceTest, DirectoriesThatHoldNoModelSayWhatTheyHold) {
   fs::create_directories(root_ / "none");
   put("two/a.gguf");
   put("two/b.gguf");
-  put("config/config.json");
   put("weights/model.safetensors");
   put("text/notes.txt", "hello");
   const std::pair<const char*, const char*> kCases[] = {
       {"none", "holds no model"},
       {"two", "2 .gguf files, name one of them: a.gguf, b.gguf"},
-      {"config", "has config.json, but neither"},
       {"weights", "has safetensors, but no config.json"},
       {"text/notes.txt", "is no GGUF file"},
   };
@@ -96,6 +94,13 @@ TEST_F(ModelSourceTest, DirectoriesThatHoldNoModelSayWhatTheyHold) {
     EXPECT_THAT(source.error().message, HasSubstr(message));
     EXPECT_EQ(source.error().field, "model");
   }
+}
+
+TEST_F(ModelSourceTest, ConfigAloneIsAModelWithoutWeights) {
+  put("config/config.json");
+  const auto source = resolve_model(at("config"), "", "", empty_);
+  ASSERT_TRUE(source.has_value()) << source.error().message;
+  EXPECT_EQ(source->kind, SourceKind::kConfigOnly);
 }
 
 TEST_F(ModelSourceTest, FromPathSkipsTheSearch) {
@@ -150,7 +155,7 @@ TEST_F(ModelSourceTest, WhatIsNotFoundListsEveryPlace) {
   EXPECT_EQ(source.error().code, ErrorCode::kNotFound);
   EXPECT_THAT(source.error().message,
               AllOf(HasSubstr("never downloads"), HasSubstr(at("flag/models--org--part") + " (absent)"),
-                    HasSubstr("has config.json, but neither"),
+                    HasSubstr("config.json without weights"),
                     HasSubstr("/nonexistent/.cache/huggingface/hub/models--org--part (absent)")));
   for (const char* spec :
        {"", "../x", "a/b/c", "/no/such", "org/..", "a b", "x.gguf", "org/na--me", "-flag"}) {

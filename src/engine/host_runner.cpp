@@ -1,4 +1,4 @@
-#include "engine/model_runner.h"
+#include "engine/host_runner.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,7 +19,7 @@ struct BufferSize {
 };
 
 std::vector<BufferSize> buffer_sizes(const gpu::DeviceInfo& device, const config::ModelConfig& c,
-                                     const ModelRunner::Options& options) {
+                                     const RunnerOptions& options, std::size_t linear_row_bytes) {
   using B = layers::StepBuffers;
   const std::size_t attention =
       ops::attention_workspace_bytes(static_cast<int>(options.limits.rows), device.multiprocessors, c.heads,
@@ -43,27 +43,28 @@ std::vector<BufferSize> buffer_sizes(const gpu::DeviceInfo& device, const config
           {&B::branch, floats(c.hidden)},
           {&B::logits, static_cast<std::size_t>(options.limits.logits) *
                            static_cast<std::size_t>(c.vocabulary) * sizeof(float)},
-          {&B::workspace, std::max({options.linear_row_bytes * tokens, attention, std::size_t{64}})}};
+          {&B::workspace, std::max({linear_row_bytes * tokens, attention, std::size_t{64}})}};
 }
 
 }  // namespace
 
-std::size_t ModelRunner::arena_bytes(const gpu::DeviceInfo& device, const config::ModelConfig& config,
-                                     const Options& options) {
-  std::size_t bytes = 0;
-  for (const BufferSize& b : buffer_sizes(device, config, options)) bytes += b.bytes;
-  return bytes;
-}
-
-std::size_t ModelRunner::block_bytes(const config::ModelConfig& config, DType cache) {
+std::size_t kv_block_bytes(const config::ModelConfig& config, DType cache) {
   return 2 * static_cast<std::size_t>(config.layers) *
          cache_block_bytes(config.kv_heads, config.head_dim, cache);
 }
 
-Result<std::unique_ptr<ModelRunner>> ModelRunner::make(gpu::GpuBackend& device,
-                                                       std::unique_ptr<arch::Model> model,
-                                                       const Options& options) {
-  std::unique_ptr<ModelRunner> runner(new ModelRunner(device, std::move(model), options));
+std::size_t HostRunner::arena_bytes(const gpu::DeviceInfo& device, const config::ModelConfig& config,
+                                    const RunnerOptions& options, std::size_t linear_row_bytes) {
+  std::size_t bytes = 0;
+  for (const BufferSize& b : buffer_sizes(device, config, options, linear_row_bytes)) bytes += b.bytes;
+  return bytes;
+}
+
+Result<std::unique_ptr<ModelRunner>> HostRunner::make(gpu::GpuBackend& device,
+                                                      std::unique_ptr<arch::Model> model,
+                                                      const RunnerOptions& options,
+                                                      std::size_t linear_row_bytes) {
+  std::unique_ptr<HostRunner> runner(new HostRunner(device, std::move(model), options, linear_row_bytes));
   MET_TRY(runner->allocate_buffers());
   MET_TRY(runner->allocate_cache());
   if (options.graphs) MET_TRY(runner->capture());
@@ -71,18 +72,18 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::make(gpu::GpuBackend& device,
   return runner;
 }
 
-std::size_t ModelRunner::allocated_bytes() const {
+std::size_t HostRunner::allocated_bytes() const {
   std::size_t bytes = 0;
   for (const gpu::DeviceMemory& memory : memory_) bytes += memory.bytes();
   return bytes;
 }
 
-ModelRunner::~ModelRunner() {
+HostRunner::~HostRunner() {
   if (graph_) device_.destroy(*graph_);
 }
 
-Result<> ModelRunner::allocate_buffers() {
-  for (const BufferSize& b : buffer_sizes(device_.info(), config(), options_)) {
+Result<> HostRunner::allocate_buffers() {
+  for (const BufferSize& b : buffer_sizes(device_.info(), config(), options_, linear_row_bytes_)) {
     MET_ASSIGN(gpu::DeviceMemory memory, gpu::DeviceMemory::allocate(device_, b.bytes, "step buffers"));
     buffers_.*b.member = memory.data();
     memory_.push_back(std::move(memory));
@@ -93,7 +94,7 @@ Result<> ModelRunner::allocate_buffers() {
   return {};
 }
 
-Result<> ModelRunner::allocate_cache() {
+Result<> HostRunner::allocate_cache() {
   for (std::size_t i = 0; i < model_->attention_layers(); ++i) {
     const layers::AttentionSpec& spec = model_->attention_spec(i);
     const std::size_t block = cache_block_bytes(spec.kv_heads, spec.head_dim, options_.cache);
@@ -112,7 +113,7 @@ Result<> ModelRunner::allocate_cache() {
   return {};
 }
 
-Result<> ModelRunner::capture() {
+Result<> HostRunner::capture() {
   MET_TRY(device_.begin_capture(stream_));
   if (auto recorded = model_->forward(buffers_, stream_); !recorded) {
     device_.abort_capture(stream_);
@@ -122,7 +123,7 @@ Result<> ModelRunner::capture() {
   return {};
 }
 
-Result<> ModelRunner::copy_blocks(const scheduler::StepBatch& batch) {
+Result<> HostRunner::copy_blocks(const scheduler::StepBatch& batch) {
   for (const scheduler::BlockCopy& copy : batch.copies) {
     for (std::size_t i = 0; i < cache_.size(); ++i) {
       const std::size_t bytes = cache_block_bytes_[i];
@@ -135,7 +136,7 @@ Result<> ModelRunner::copy_blocks(const scheduler::StepBatch& batch) {
   return {};
 }
 
-Result<> ModelRunner::upload(const scheduler::StepBatch& batch) {
+Result<> HostRunner::upload(const scheduler::StepBatch& batch) {
   const auto put = [&](gpu::DevicePtr to, const auto& values) -> Result<> {
     const std::size_t bytes = values.size() * sizeof(values[0]);
     return bytes == 0 ? Result<>{} : device_.copy_to_device_async(to, values.data(), bytes, stream_);
@@ -151,7 +152,7 @@ Result<> ModelRunner::upload(const scheduler::StepBatch& batch) {
   return device_.copy_to_device(buffers_.counts, &counts, sizeof counts);
 }
 
-Result<> ModelRunner::enqueue(const scheduler::StepPlan&, const scheduler::StepBatch& batch) {
+Result<> HostRunner::enqueue(const scheduler::StepPlan&, const scheduler::StepBatch& batch) {
   samplers_->update(batch);
   MET_TRY(copy_blocks(batch));
   if (batch.rows.empty()) return {};
@@ -160,13 +161,13 @@ Result<> ModelRunner::enqueue(const scheduler::StepPlan&, const scheduler::StepB
   return model_->forward(buffers_, stream_);
 }
 
-std::span<float> ModelRunner::logits_row(std::int32_t row) {
+std::span<float> HostRunner::logits_row(std::int32_t row) {
   const auto vocabulary = static_cast<std::size_t>(config().vocabulary);
   float* base = host_logits_.empty() ? reinterpret_cast<float*>(buffers_.logits.value) : host_logits_.data();
   return {base + static_cast<std::size_t>(row) * vocabulary, vocabulary};
 }
 
-void ModelRunner::finish_logits(std::size_t rows) {
+void HostRunner::finish_logits(std::size_t rows) {
   const auto scale = static_cast<float>(config().logit_scale);
   const auto cap = static_cast<float>(config().logit_softcap);
   if (scale == 1.0F && cap == 0.0F) return;
@@ -178,7 +179,7 @@ void ModelRunner::finish_logits(std::size_t rows) {
   }
 }
 
-Result<> ModelRunner::settle(const scheduler::StepBatch& batch, scheduler::StepResults& results) {
+Result<> HostRunner::settle(const scheduler::StepBatch& batch, scheduler::StepResults& results) {
   MET_TRY(device_.synchronize(stream_));
   if (!host_logits_.empty() && !batch.logits.empty())
     MET_TRY(device_.copy_to_host(

@@ -1,20 +1,12 @@
-#include "arch/model_builder.h"
-
-#include <cmath>
+#include "arch/host_model_builder.h"
 
 namespace met::arch {
 
-namespace {
-float scale_or_default(float scale, int head_dim) {
-  return scale != 0 ? scale : static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
-}
-}  // namespace
-
-ModelBuilder::ModelBuilder(const config::ModelConfig& config, layers::WeightLoader& weights,
-                           std::span<const WeightName> names)
+HostModelBuilder::HostModelBuilder(const config::ModelConfig& config, layers::WeightLoader& weights,
+                                   std::span<const WeightName> names)
     : config_(config), weights_(weights), names_(config.gguf ? gguf_names() : names) {}
 
-ops::LinearShape ModelBuilder::shape(std::int64_t ldx, std::int64_t ldy, Epilogue epilogue) const {
+ops::LinearShape HostModelBuilder::shape(std::int64_t ldx, std::int64_t ldy, Epilogue epilogue) const {
   return {.ldx = ldx,
           .ldy = ldy,
           .norm_eps = static_cast<float>(config_.norm_eps),
@@ -22,7 +14,7 @@ ops::LinearShape ModelBuilder::shape(std::int64_t ldx, std::int64_t ldy, Epilogu
           .epilogue = epilogue};
 }
 
-Result<> ModelBuilder::embedding() {
+Result<> HostModelBuilder::embedding() {
   MET_ASSIGN(layers::WeightLoader::Table table,
              weights_.table({.name = name(Role::kEmbedding), .n = config_.vocabulary, .k = config_.hidden}));
   embedding_pack_ = table.pack;
@@ -34,7 +26,7 @@ Result<> ModelBuilder::embedding() {
   return {};
 }
 
-Result<> ModelBuilder::attention(int layer, const AttentionPart& part) {
+Result<> HostModelBuilder::attention(int layer, const AttentionPart& part) {
   const std::int64_t hidden = config_.hidden;
   const std::int64_t q = std::int64_t{config_.heads} * config_.head_dim;
   const std::int64_t kv = std::int64_t{config_.kv_heads} * config_.head_dim;
@@ -60,7 +52,7 @@ Result<> ModelBuilder::attention(int layer, const AttentionPart& part) {
                              .kv_heads = config_.kv_heads,
                              .head_dim = config_.head_dim,
                              .window = part.window,
-                             .scale = scale_or_default(part.scale, config_.head_dim),
+                             .scale = attention_scale(part, config_.head_dim),
                              .softcap = static_cast<float>(config_.attention_softcap),
                              .norm_eps = static_cast<float>(config_.norm_eps),
                              .norm_offset = static_cast<float>(config_.norm_offset),
@@ -79,7 +71,7 @@ Result<> ModelBuilder::attention(int layer, const AttentionPart& part) {
   return {};
 }
 
-Result<> ModelBuilder::ffn(int layer, bool post_norm) {
+Result<> HostModelBuilder::ffn(int layer, const FfnPart& part) {
   const std::int64_t hidden = config_.hidden;
   const std::int64_t width = config_.ffn;
   layers::FfnWeights weights;
@@ -87,10 +79,10 @@ Result<> ModelBuilder::ffn(int layer, bool post_norm) {
                                                {name(Role::kUp, layer), width, hidden, config_.mlp_bias},
                                                name(Role::kFfnNorm, layer) + ".weight", shape(hidden, width),
                                                ops::gated_epilogue(config_.activation)));
-  const Epilogue residual = post_norm ? Epilogue::kStore : Epilogue::kResidual;
+  const Epilogue residual = part.post_norm ? Epilogue::kStore : Epilogue::kResidual;
   MET_ASSIGN(weights.down, weights_.projection({{name(Role::kDown, layer), hidden, width, config_.mlp_bias}},
                                                "", shape(width, hidden, residual)));
-  if (post_norm) {
+  if (part.post_norm) {
     MET_ASSIGN(weights.post_norm, weights_.vector(name(Role::kPostFfnNorm, layer) + ".weight", hidden));
   }
   if (weights_.checking()) return {};
@@ -103,7 +95,7 @@ Result<> ModelBuilder::ffn(int layer, bool post_norm) {
   return {};
 }
 
-Result<> ModelBuilder::head() {
+Result<> HostModelBuilder::head() {
   const std::string norm = name(Role::kFinalNorm) + ".weight";
   const ops::LinearShape linear = shape(config_.hidden, config_.vocabulary);
   if (!config_.tied_head) {
@@ -120,7 +112,7 @@ Result<> ModelBuilder::head() {
   return {};
 }
 
-std::unique_ptr<Model> ModelBuilder::finish() {
+std::unique_ptr<Model> HostModelBuilder::finish() {
   return std::make_unique<Model>(config_, std::move(embedding_), std::move(stack_), std::move(attention_),
                                  std::move(head_));
 }

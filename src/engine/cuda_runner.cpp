@@ -1,0 +1,226 @@
+#include "engine/cuda_runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "ops/attention/attention.h"
+
+namespace met::engine {
+
+namespace {
+
+constexpr int kSlots = 2;  // steps in flight
+
+using layers::cuda::StepCapacity;
+using layers::cuda::StepLayout;
+
+template <class T>
+void put(std::byte* to, const std::vector<T>& values) {
+  if (!values.empty()) std::memcpy(to, values.data(), values.size() * sizeof(T));
+}
+
+template <class T>
+T* array_at(std::byte* base, std::size_t offset) {
+  return reinterpret_cast<T*>(base + offset);
+}
+
+// Every row has one token and wants its logits: what a captured step does.
+bool is_decode(const scheduler::StepBatch& batch) {
+  return batch.decode_rows == std::ssize(batch.rows) && batch.logits.size() == batch.rows.size();
+}
+
+// Where each token's key and value go, and the row that feeds it.
+void put_tokens(const scheduler::StepBatch& batch, const StepLayout& at, std::byte* base) {
+  auto* slots = array_at<std::int32_t>(base, at.slots);
+  auto* device_rows = array_at<std::int32_t>(base, at.device_rows);
+  for (std::size_t r = 0; r < batch.rows.size(); ++r) {
+    const StepRow& row = batch.rows[r];
+    for (std::int32_t i = 0; i < row.tokens; ++i) {
+      const std::int32_t position = row.position + i;
+      const std::int32_t block =
+          batch.block_table[static_cast<std::size_t>(row.table_begin + position / ops::kKvBlockTokens)];
+      slots[row.token_begin + i] = block * ops::kKvBlockTokens + position % ops::kKvBlockTokens;
+      device_rows[row.token_begin + i] = batch.device_rows[r];
+    }
+  }
+}
+
+DeviceSamplers::Options sampler_options(const config::ModelConfig& config, const RunnerOptions& options) {
+  return {.rows = static_cast<int>(options.limits.rows),
+          .scores = static_cast<int>(options.limits.logits - options.limits.rows),
+          .vocabulary = config.vocabulary,
+          .positions = options.positions,
+          .logit_scale = static_cast<float>(config.logit_scale),
+          .logit_softcap = static_cast<float>(config.logit_softcap),
+          .slots = kSlots};
+}
+
+}  // namespace
+
+layers::cuda::Decoder::Limits CudaRunner::decoder_limits(const RunnerOptions& options) {
+  std::vector<int> buckets;
+  const auto rows = static_cast<int>(options.limits.rows);
+  for (int bucket = 1;; bucket = scheduler::bucket_of(bucket + 1, rows)) {
+    buckets.push_back(bucket);
+    if (bucket >= rows) break;
+  }
+  return {.step = {options.limits.tokens, options.limits.rows, options.limits.logits},
+          .buckets = std::move(buckets),
+          .table = options.limits.table,
+          .blocks = options.blocks,
+          .positions = options.positions,
+          .batch_invariant = options.batch_invariant};
+}
+
+std::size_t CudaRunner::arena_bytes(gpu::GpuBackend& device, const config::ModelConfig& config,
+                                    const RunnerOptions& options) {
+  return layers::cuda::Decoder::buffer_bytes(device, config, decoder_limits(options)) +
+         DeviceSamplers::device_bytes(sampler_options(config, options));
+}
+
+Result<std::unique_ptr<ModelRunner>> CudaRunner::make(gpu::GpuBackend& device,
+                                                      std::unique_ptr<layers::cuda::Decoder> decoder,
+                                                      const RunnerOptions& options) {
+  std::unique_ptr<CudaRunner> runner(new CudaRunner(device, std::move(decoder), options));
+  MET_TRY(runner->allocate());
+  return runner;
+}
+
+Result<> CudaRunner::allocate() {
+  MET_TRY(decoder_->allocate());
+  for (Slot& slot : slots_) {
+    MET_ASSIGN(slot.inputs, device_.allocate_pinned(decoder_->input_bytes()));
+    MET_ASSIGN(slot.done, device_.create_event(/*timing=*/false));
+  }
+  MET_ASSIGN(samplers_,
+             DeviceSamplers::make(device_, sampler_options(config(), options_), decoder_->tensors().logits));
+  decoder_->feed_from(samplers_->fed());
+  host_logits_.resize(static_cast<std::size_t>(options_.limits.logits) *
+                      static_cast<std::size_t>(config().vocabulary));
+  return {};
+}
+
+CudaRunner::~CudaRunner() {
+  (void)device_.synchronize(stream_);
+  for (const auto& [bucket, graph] : graphs_) device_.destroy(graph);
+  for (Slot& slot : slots_) {
+    if (slot.inputs.host != nullptr) device_.free_pinned(slot.inputs);
+    if (slot.done.id != 0) device_.destroy(slot.done);
+  }
+}
+
+std::size_t CudaRunner::allocated_bytes() const { return decoder_->allocated_bytes(); }
+
+Result<> CudaRunner::copy_blocks(const scheduler::StepBatch& batch) {
+  const std::size_t bytes = decoder_->cache_block_bytes();
+  for (const scheduler::BlockCopy& copy : batch.copies) {
+    const std::size_t from = bytes * static_cast<std::size_t>(copy.from);
+    const std::size_t to = bytes * static_cast<std::size_t>(copy.to);
+    for (const layers::cuda::KvPair& cache : decoder_->caches()) {
+      MET_TRY(device_.copy_async(cache.k + to, cache.k + from, bytes, stream_));
+      MET_TRY(device_.copy_async(cache.v + to, cache.v + from, bytes, stream_));
+    }
+  }
+  return {};
+}
+
+Result<> CudaRunner::upload(const scheduler::StepBatch& batch, const StepCapacity& capacity, Slot& slot) {
+  const StepLayout at(capacity);
+  auto* base = static_cast<std::byte*>(slot.inputs.host);
+  const auto logits = static_cast<std::int32_t>(batch.logits.size());
+  const StepCounts counts{.tokens = static_cast<std::int32_t>(batch.tokens.size()),
+                          .rows = static_cast<std::int32_t>(batch.rows.size()),
+                          .logits = logits,
+                          .decode_rows = batch.decode_rows};
+  std::memcpy(base + at.counts, &counts, sizeof counts);
+  for (int run = 0; run < layers::cuda::kHeadRuns; ++run) {
+    StepCounts head = counts;
+    const auto begin = static_cast<std::int32_t>(run * layers::cuda::kHeadRows);
+    head.logits = std::clamp(logits - begin, 0, static_cast<std::int32_t>(layers::cuda::kHeadRows));
+    std::memcpy(base + at.head_counts + static_cast<std::size_t>(run) * sizeof head, &head, sizeof head);
+  }
+  put(base + at.rows, batch.rows);
+  put(base + at.ids, batch.tokens);
+  put(base + at.positions, batch.positions);
+  put(base + at.logit_rows, batch.logits);
+  put(base + at.block_table, batch.block_table);
+  put_tokens(batch, at, base);
+  return device_.copy_to_device_async(
+      decoder_->inputs(), base, at.block_table + batch.block_table.size() * sizeof(std::int32_t), stream_);
+}
+
+Result<> CudaRunner::decode(int bucket) {
+  MET_TRY(decoder_->decode(bucket, stream_));
+  return samplers_->sample(bucket, stream_);
+}
+
+Result<gpu::Graph> CudaRunner::capture(int bucket) {
+  MET_TRY(device_.begin_capture(stream_));
+  if (auto recorded = decode(bucket); !recorded) {
+    device_.abort_capture(stream_);
+    return std::unexpected(std::move(recorded).error());
+  }
+  return device_.end_capture(stream_);
+}
+
+Result<> CudaRunner::run_decode(int bucket) {
+  if (!options_.graphs) return decode(bucket);
+  auto graph = graphs_.find(bucket);
+  if (graph == graphs_.end()) {
+    MET_ASSIGN(const gpu::Graph captured, capture(bucket));
+    graph = graphs_.emplace(bucket, captured).first;
+  }
+  return device_.launch(graph->second, stream_);
+}
+
+Result<> CudaRunner::run_mixed(const scheduler::StepBatch& batch, const StepCapacity& capacity) {
+  MET_TRY(decoder_->mixed({.capacity = capacity,
+                           .decode_rows = batch.decode_rows > 0,
+                           .prefill_rows = batch.decode_rows < std::ssize(batch.rows)},
+                          stream_));
+  if (!batch.samples.empty()) MET_TRY(samplers_->sample(static_cast<int>(batch.samples.size()), stream_));
+  return samplers_->score(batch, stream_);
+}
+
+Result<> CudaRunner::enqueue(const scheduler::StepPlan&, const scheduler::StepBatch& batch) {
+  if (batch.rows.empty()) return copy_blocks(batch);
+  Slot& slot = slots_[enqueued_++ % kSlots];
+  MET_TRY(samplers_->prepare(batch, stream_));
+  MET_TRY(copy_blocks(batch));
+  if (is_decode(batch)) {
+    const int bucket = scheduler::bucket_of(batch.decode_rows, static_cast<int>(options_.limits.rows));
+    MET_TRY(upload(batch, {bucket, bucket, bucket}, slot));
+    MET_TRY(run_decode(bucket));
+  } else {
+    const StepCapacity capacity{std::ssize(batch.tokens), std::ssize(batch.rows), std::ssize(batch.logits)};
+    MET_TRY(upload(batch, capacity, slot));
+    MET_TRY(run_mixed(batch, capacity));
+  }
+  return device_.record(slot.done, stream_);
+}
+
+Result<> CudaRunner::settle(const scheduler::StepBatch& batch, scheduler::StepResults& results) {
+  if (batch.rows.empty()) return {};
+  MET_TRY(device_.synchronize(slots_[settled_++ % kSlots].done));
+  return samplers_->settle(batch, results);
+}
+
+std::span<float> CudaRunner::logits_row(std::int32_t row) {
+  const auto vocabulary = static_cast<std::size_t>(config().vocabulary);
+  const std::span<float> out(host_logits_.data() + static_cast<std::size_t>(row) * vocabulary, vocabulary);
+  const gpu::DevicePtr from =
+      decoder_->tensors().logits + static_cast<std::size_t>(row) * vocabulary * sizeof(float);
+  const Result<> copied = device_.copy_to_host(out.data(), from, vocabulary * sizeof(float));
+  MET_CHECK(copied.has_value(), "logits could not be read from the device");
+  const auto scale = static_cast<float>(config().logit_scale);
+  const auto cap = static_cast<float>(config().logit_softcap);
+  if (scale == 1.0F && cap == 0.0F) return out;
+  for (float& v : out) {
+    v *= scale;
+    if (cap != 0.0F) v = cap * std::tanh(v / cap);
+  }
+  return out;
+}
+
+}  // namespace met::engine

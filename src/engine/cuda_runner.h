@@ -1,0 +1,65 @@
+// Runs steps on a CUDA device: inputs of a step go up in one copy, a decode step is one graph, ids are sampled on the
+// device and feed the next step there.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "engine/device_samplers.h"
+#include "engine/model_runner.h"
+#include "layers/cuda/decoder.h"
+
+namespace met::engine {
+
+class CudaRunner final : public ModelRunner {
+ public:
+  static layers::cuda::Decoder::Limits decoder_limits(const RunnerOptions& options);
+  /// Bytes of buffers: what make() allocates beside the pool.
+  static std::size_t arena_bytes(gpu::GpuBackend& device, const config::ModelConfig& config,
+                                 const RunnerOptions& options);
+
+  static Result<std::unique_ptr<ModelRunner>> make(gpu::GpuBackend& device,
+                                                   std::unique_ptr<layers::cuda::Decoder> decoder,
+                                                   const RunnerOptions& options);
+  ~CudaRunner() override;
+
+  Result<> enqueue(const scheduler::StepPlan& plan, const scheduler::StepBatch& batch) override;
+  Result<> settle(const scheduler::StepBatch& batch, scheduler::StepResults& results) override;
+
+  std::span<float> logits_row(std::int32_t row) override;
+  const config::ModelConfig& config() const override { return decoder_->config(); }
+  std::size_t allocated_bytes() const override;
+
+ private:
+  /// One step in flight: what its copies read and write.
+  struct Slot {
+    gpu::PinnedHost inputs;
+    gpu::Event done;
+  };
+
+  CudaRunner(gpu::GpuBackend& device, std::unique_ptr<layers::cuda::Decoder> decoder,
+             const RunnerOptions& options)
+      : device_(device), decoder_(std::move(decoder)), options_(options), stream_(device.default_stream()) {}
+  Result<> allocate();
+  Result<> copy_blocks(const scheduler::StepBatch& batch);
+  Result<> upload(const scheduler::StepBatch& batch, const layers::cuda::StepCapacity& capacity, Slot& slot);
+  Result<> decode(int bucket);
+  Result<> run_decode(int bucket);
+  Result<> run_mixed(const scheduler::StepBatch& batch, const layers::cuda::StepCapacity& capacity);
+  Result<gpu::Graph> capture(int bucket);
+
+  gpu::GpuBackend& device_;
+  std::unique_ptr<layers::cuda::Decoder> decoder_;
+  RunnerOptions options_;
+  gpu::Stream stream_;
+  std::array<Slot, 2> slots_;
+  std::size_t enqueued_ = 0;  ///< steps ever
+  std::size_t settled_ = 0;
+  std::map<int, gpu::Graph> graphs_;  ///< by bucket, captured when first needed
+  std::unique_ptr<DeviceSamplers> samplers_;
+  std::vector<float> host_logits_;  ///< read back, [logits, vocabulary]
+};
+
+}  // namespace met::engine

@@ -1,0 +1,280 @@
+#include "layers/cuda/decoder.h"
+
+#include <algorithm>
+
+#include "layers/cuda/device_pointer.h"
+#include "ops/attention/attention.h"
+
+namespace met::layers::cuda {
+
+namespace {
+
+constexpr int kSmallestPrefill = 64;        // tokens that the least prefill plan is for
+constexpr std::int64_t kSquareParts = 512;  // the most that a projection divides its rows into
+
+// One buffer of StepTensors: which member it is and how many bytes it takes.
+struct BufferSize {
+  gpu::DevicePtr StepTensors::* member;
+  std::int64_t bytes;
+};
+
+std::int64_t q_width(const config::ModelConfig& c) { return std::int64_t{c.heads} * c.head_dim; }
+std::int64_t qkv_width(const config::ModelConfig& c) {
+  return (std::int64_t{c.heads} + 2 * std::int64_t{c.kv_heads}) * c.head_dim;
+}
+
+// Rows of the activations in memory: a tile of the decode kernels may read past the step's own.
+std::int64_t token_rows(const Decoder::Limits& limits) { return std::max(limits.step.tokens, kHeadRows); }
+
+ops::cuda::DecodeAttentionShape attention_shape(const config::ModelConfig& c, const Decoder::Limits& limits,
+                                                int bucket) {
+  return {.heads = c.heads,
+          .kv_heads = c.kv_heads,
+          .head_dim = c.head_dim,
+          .rows_max = bucket,
+          .positions_max = static_cast<int>(limits.positions),
+          .fixed_splits = limits.batch_invariant};
+}
+
+std::vector<BufferSize> buffer_sizes(gpu::GpuBackend& device, const config::ModelConfig& c,
+                                     const Decoder::Limits& limits) {
+  using T = StepTensors;
+  std::size_t partial = 0;
+  std::size_t finished = 0;
+  for (const int bucket : limits.buckets) {
+    const auto plan = ops::cuda::plan_decode_attention(device, attention_shape(c, limits, bucket));
+    if (!plan) continue;  // told when the decoder is made
+    partial = std::max(partial, plan->partial_bytes);
+    finished = std::max(finished, plan->finished_bytes);
+  }
+  const std::int64_t tokens = token_rows(limits);
+  const auto bf16 = [](std::int64_t rows, std::int64_t width) { return rows * width * 2; };
+  return {{&T::hidden, bf16(tokens, c.hidden)},
+          {&T::scaled, bf16(tokens, c.hidden)},
+          {&T::squares, kHeadRows * kSquareParts * 4},
+          {&T::qkv, bf16(tokens, qkv_width(c))},
+          {&T::attention, bf16(tokens, q_width(c))},
+          {&T::ffn, bf16(tokens, c.ffn)},
+          {&T::branch, c.post_norms ? bf16(tokens, c.hidden) : 0},
+          {&T::head_input, bf16(kHeadRuns * kHeadRows, c.hidden)},
+          {&T::logits, limits.step.logits * c.vocabulary * 4},
+          {&T::partial, static_cast<std::int64_t>(partial)},
+          {&T::finished, static_cast<std::int64_t>(finished)}};
+}
+
+std::size_t bytes_of_inputs(const Decoder::Limits& limits) {
+  // A bucket may be larger than the step that it serves.
+  const StepCapacity largest{limits.step.tokens + limits.step.rows, limits.step.rows,
+                             limits.step.logits + limits.step.rows};
+  return StepLayout(largest).block_table + static_cast<std::size_t>(limits.table) * sizeof(std::int32_t);
+}
+
+}  // namespace
+
+std::size_t Decoder::buffer_bytes(gpu::GpuBackend& device, const config::ModelConfig& config,
+                                  const Limits& limits) {
+  std::size_t bytes = bytes_of_inputs(limits);
+  for (const BufferSize& b : buffer_sizes(device, config, limits)) bytes += static_cast<std::size_t>(b.bytes);
+  return bytes;
+}
+
+Decoder::Decoder(gpu::GpuBackend& device, const config::ModelConfig& config, DecoderWeights weights,
+                 const Limits& limits)
+    : device_(device),
+      config_(config),
+      weights_(std::move(weights)),
+      limits_(limits),
+      input_bytes_(bytes_of_inputs(limits)),
+      cache_block_bytes_(bytes_of(DType::kBF16, ops::kv_elements(1, config.kv_heads, config.head_dim))) {}
+
+Result<std::unique_ptr<Decoder>> Decoder::make(gpu::GpuBackend& device, const config::ModelConfig& config,
+                                               DecoderWeights weights, const Limits& limits) {
+  std::unique_ptr<Decoder> decoder(new Decoder(device, config, std::move(weights), limits));
+  MET_TRY(decoder->plan_decode());
+  MET_TRY(decoder->plan_prefill());
+  return decoder;
+}
+
+Result<> Decoder::plan_decode() {
+  const std::int64_t hidden = config_.hidden;
+  const DecoderLayerWeights& first = weights_.layers.front();
+  const Epilogue join = config_.post_norms ? Epilogue::kStore : Epilogue::kResidual;
+  for (const int bucket : limits_.buckets) {
+    DecodePlans plans;
+    plans.bucket = bucket;
+    const auto plan = [&](const DeviceMatrix& matrix, Epilogue epilogue) {
+      return ops::cuda::plan_projection(device_, {.n = matrix.n,
+                                                  .k = matrix.k,
+                                                  .tokens = bucket,
+                                                  .tokens_max = static_cast<int>(token_rows(limits_)),
+                                                  .weights = matrix.type,
+                                                  .epilogue = epilogue});
+    };
+    MET_ASSIGN(plans.qkv, plan(first.qkv, Epilogue::kStore));
+    MET_ASSIGN(plans.out, plan(first.out, join));
+    MET_ASSIGN(plans.gate_up, plan(first.gate_up, first.activation));
+    MET_ASSIGN(plans.down, plan(first.down, join));
+    MET_ASSIGN(plans.attention,
+               ops::cuda::plan_decode_attention(device_, attention_shape(config_, limits_, bucket)));
+    MET_CHECK(std::max(plans.out.squares_count, plans.down.squares_count) <= kSquareParts,
+              "a projection has more tiles than the buffer of squares has room for");
+    MET_ASSIGN(plans.embedding, ops::cuda::plan_embedding_device(device_, hidden, bucket));
+    MET_ASSIGN(plans.norm, ops::cuda::plan_residual_norm(device_, hidden, bucket));
+    decode_plans_.push_back(plans);
+  }
+  for (int rows = 8; rows <= kHeadRows; rows *= 2) {
+    MET_ASSIGN(const auto plan,
+               ops::cuda::plan_projection(device_, {.n = config_.vocabulary,
+                                                    .k = hidden,
+                                                    .tokens = rows,
+                                                    .tokens_max = static_cast<int>(kHeadRows),
+                                                    .weights = weights_.head_matrix().type,
+                                                    .epilogue = Epilogue::kStore}));
+    head_plans_.push_back(plan);
+  }
+  return {};
+}
+
+Result<> Decoder::plan_prefill() {
+  const DecoderLayerWeights& first = weights_.layers.front();
+  const Epilogue join = config_.post_norms ? Epilogue::kStore : Epilogue::kResidual;
+  int rotary_dim = 0;
+  for (const DecoderLayerWeights& layer : weights_.layers)
+    rotary_dim = std::max(rotary_dim, layer.spec.rope.rotary_dim);
+  const auto tokens_max = static_cast<int>(token_rows(limits_));
+  for (int tokens = kSmallestPrefill;; tokens *= 2) {
+    PrefillPlans plans;
+    plans.tokens = std::min(tokens, tokens_max);
+    const auto plan = [&](const DeviceMatrix& matrix, Epilogue epilogue) {
+      return ops::cuda::plan_gemm(device_, {.n = static_cast<int>(matrix.n),
+                                            .k = static_cast<int>(matrix.k),
+                                            .tokens_max = plans.tokens,
+                                            .epilogue = epilogue});
+    };
+    MET_ASSIGN(plans.qkv, plan(first.qkv, Epilogue::kStore));
+    MET_ASSIGN(plans.out, plan(first.out, join));
+    MET_ASSIGN(plans.gate_up, plan(first.gate_up, first.activation));
+    MET_ASSIGN(plans.down, plan(first.down, join));
+    MET_ASSIGN(plans.embedding, ops::cuda::plan_embedding_device(device_, config_.hidden, plans.tokens));
+    MET_ASSIGN(plans.norm, ops::cuda::plan_residual_norm(device_, config_.hidden, plans.tokens));
+    MET_ASSIGN(plans.rope_kv, ops::cuda::plan_rope_kv(device_, {.heads = config_.heads,
+                                                                .kv_heads = config_.kv_heads,
+                                                                .head_dim = config_.head_dim,
+                                                                .rotary_dim = rotary_dim,
+                                                                .tokens_max = plans.tokens}));
+    prefill_plans_.push_back(plans);
+    if (plans.tokens == tokens_max) break;
+  }
+  MET_ASSIGN(prefill_attention_, ops::cuda::plan_prefill_attention(device_, {.heads = config_.heads,
+                                                                             .kv_heads = config_.kv_heads,
+                                                                             .head_dim = config_.head_dim}));
+  return {};
+}
+
+Result<> Decoder::allocate() {
+  const auto take = [&](std::size_t bytes, std::string_view site) -> Result<gpu::DevicePtr> {
+    if (bytes == 0) return gpu::DevicePtr{};
+    MET_ASSIGN(gpu::DeviceMemory memory, gpu::DeviceMemory::allocate(device_, bytes, site));
+    const gpu::DevicePtr pointer = memory.data();
+    MET_TRY(device_.fill_async(pointer, 0, bytes, device_.default_stream()));
+    memory_.push_back(std::move(memory));
+    return pointer;
+  };
+  MET_ASSIGN(inputs_, take(input_bytes_, "step buffers"));
+  for (const BufferSize& b : buffer_sizes(device_, config_, limits_)) {
+    MET_ASSIGN(tensors_.*b.member, take(static_cast<std::size_t>(b.bytes), "step buffers"));
+  }
+  for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
+    KvPair pair;
+    MET_ASSIGN(pair.k, take(cache_block_bytes_ * static_cast<std::size_t>(limits_.blocks), "kv pool"));
+    MET_ASSIGN(pair.v, take(cache_block_bytes_ * static_cast<std::size_t>(limits_.blocks), "kv pool"));
+    caches_.push_back(pair);
+    MET_ASSIGN(const PrefillAttentionArgs args,
+               ops::cuda::bind(prefill_attention_, {.layer = attention_args(i),
+                                                    .qkv = tensors_.qkv,
+                                                    .y = tensors_.attention,
+                                                    .rows = {},
+                                                    .block_table = {},
+                                                    .counts = {},
+                                                    .tokens_max = token_rows(limits_),
+                                                    .blocks = limits_.blocks}));
+    prefill_args_.push_back(args);
+  }
+  MET_TRY(describe_tensors());
+  return device_.synchronize(device_.default_stream());
+}
+
+Result<> Decoder::describe_tensors() {
+  const auto tokens = static_cast<int>(token_rows(limits_));
+  const auto weights = [&](const DeviceMatrix& m) {
+    return ops::cuda::gemm_weights_map(device_, m.data.data(), static_cast<int>(m.n), static_cast<int>(m.k));
+  };
+  for (const DecoderLayerWeights& layer : weights_.layers) {
+    LayerMaps& maps = maps_.emplace_back();
+    MET_ASSIGN(maps.qkv, weights(layer.qkv));
+    MET_ASSIGN(maps.out, weights(layer.out));
+    MET_ASSIGN(maps.gate_up, weights(layer.gate_up));
+    MET_ASSIGN(maps.down, weights(layer.down));
+  }
+  MET_ASSIGN(scaled_map_, ops::cuda::gemm_x_map(device_, tensors_.scaled, tokens, config_.hidden));
+  MET_ASSIGN(attention_map_,
+             ops::cuda::gemm_x_map(device_, tensors_.attention, tokens, static_cast<int>(q_width(config_))));
+  MET_ASSIGN(ffn_map_, ops::cuda::gemm_x_map(device_, tensors_.ffn, tokens, config_.ffn));
+  return {};
+}
+
+std::size_t Decoder::allocated_bytes() const {
+  std::size_t bytes = 0;
+  for (const gpu::DeviceMemory& memory : memory_) bytes += memory.bytes();
+  return bytes;
+}
+
+AttentionLayerArgs Decoder::attention_args(std::size_t layer) const {
+  const DecoderLayerWeights& w = weights_.layers[layer];
+  return {.q_norm = at_device<const float>(w.q_norm),
+          .k_norm = at_device<const float>(w.k_norm),
+          .inv_freq = at_device<const float>(w.inverse),
+          .sinks = nullptr,
+          .k_cache = at_device<void>(caches_[layer].k),
+          .v_cache = at_device<void>(caches_[layer].v),
+          .k_scale = 1,
+          .v_scale = 1,
+          .heads = w.spec.heads,
+          .kv_heads = w.spec.kv_heads,
+          .head_dim = w.spec.head_dim,
+          .rotary_dim = w.spec.rope.rotary_dim,
+          .interleaved = w.spec.interleaved,
+          .window = w.spec.window,
+          .norm_eps = w.spec.norm_eps,
+          .rope_scale = w.spec.rope.scale,
+          .scale = w.spec.scale,
+          .softcap = w.spec.softcap};
+}
+
+const Decoder::DecodePlans& Decoder::plans_for(int bucket) const {
+  const auto it =
+      std::ranges::find_if(decode_plans_, [&](const DecodePlans& p) { return p.bucket >= bucket; });
+  MET_CHECK(it != decode_plans_.end(), "a step of more rows than planned");
+  return *it;
+}
+
+const ops::cuda::ProjectionPlan& Decoder::head_plan(std::int64_t rows) const {
+  const auto it = std::ranges::find_if(
+      head_plans_, [&](const ops::cuda::ProjectionPlan& p) { return p.shape.tokens >= rows; });
+  MET_CHECK(it != head_plans_.end(), "a head of more rows than planned");
+  return *it;
+}
+
+const Decoder::PrefillPlans& Decoder::prefill_plans(std::int64_t tokens) const {
+  const auto it =
+      std::ranges::find_if(prefill_plans_, [&](const PrefillPlans& p) { return p.tokens >= tokens; });
+  MET_CHECK(it != prefill_plans_.end(), "a step of more tokens than planned");
+  return *it;
+}
+
+// The norm that reads the residual stream behind layer `layer`'s feed-forward block.
+const gpu::DeviceMemory& Decoder::next_norm(std::size_t layer) const {
+  return layer + 1 < weights_.layers.size() ? weights_.layers[layer + 1].attention_norm : weights_.final_norm;
+}
+
+}  // namespace met::layers::cuda

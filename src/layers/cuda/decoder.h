@@ -1,0 +1,141 @@
+// A decoder's steps on a CUDA device: which kernels run, in which order, on which memory (docs/hopper.md).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "config/model_config.h"
+#include "layers/cuda/decoder_weights.h"
+#include "layers/cuda/step_data.h"
+#include "ops/cuda/decode_attention.h"
+#include "ops/cuda/gemm.h"
+#include "ops/cuda/prefill_attention.h"
+#include "ops/cuda/projection.h"
+#include "ops/cuda/residual_norm.h"
+#include "ops/cuda/rope_kv.h"
+
+namespace met::layers::cuda {
+
+class Decoder {
+ public:
+  struct Limits {
+    StepCapacity step;           ///< of the largest step
+    std::vector<int> buckets;    ///< rows that decode steps are planned for, ascending, the last is step.rows
+    std::int64_t table = 0;      ///< entries of the block table
+    std::int64_t blocks = 0;     ///< of the pool
+    std::int64_t positions = 0;  ///< longest sequence
+    bool batch_invariant = false;
+  };
+
+  /// Bytes of buffers: what allocate() takes beside the pool.
+  static std::size_t buffer_bytes(gpu::GpuBackend& device, const config::ModelConfig& config,
+                                  const Limits& limits);
+
+  /// Looks every kernel up and allocates nothing.
+  static Result<std::unique_ptr<Decoder>> make(gpu::GpuBackend& device, const config::ModelConfig& config,
+                                               DecoderWeights weights, const Limits& limits);
+  /// Buffers and pool. Called once, before the first step.
+  Result<> allocate();
+
+  /// Where the ids that each device row sampled last lie, I32. Called once, before the first step.
+  void feed_from(gpu::DevicePtr ids) { fed_ = ids; }
+
+  /// Enqueues a step of at most `bucket` rows of one token each, every one of which wants logits: embedding to logits.
+  /// Inputs are laid out for {bucket, bucket, bucket}.
+  Result<> decode(int bucket, gpu::Stream stream) const;
+
+  /// What a step with prefill rows holds.
+  struct Mixed {
+    StepCapacity capacity;  ///< exact sizes of the step, which its inputs are laid out for
+    bool decode_rows = false;
+    bool prefill_rows = false;
+  };
+  /// Enqueues any other step, kernel by kernel.
+  Result<> mixed(const Mixed& step, gpu::Stream stream) const;
+
+  /// Where the host writes a step's inputs (StepLayout).
+  gpu::DevicePtr inputs() const { return inputs_; }
+  std::size_t input_bytes() const { return input_bytes_; }
+  const StepTensors& tensors() const { return tensors_; }
+  std::span<const KvPair> caches() const { return caches_; }
+  std::size_t cache_block_bytes() const { return cache_block_bytes_; }
+  std::size_t allocated_bytes() const;
+  const config::ModelConfig& config() const { return config_; }
+
+ private:
+  struct DecodePlans {
+    int bucket = 0;
+    ops::cuda::ProjectionPlan qkv, out, gate_up, down;
+    ops::cuda::DecodeAttentionPlan attention;
+    ops::cuda::EmbeddingDevicePlan embedding;
+    ops::cuda::ResidualNormPlan norm;
+  };
+  /// Plans for steps of up to so many tokens.
+  struct PrefillPlans {
+    int tokens = 0;
+    ops::cuda::GemmPlan qkv, out, gate_up, down;
+    ops::cuda::EmbeddingDevicePlan embedding;
+    ops::cuda::ResidualNormPlan norm;
+    ops::cuda::RopeKvPlan rope_kv;
+  };
+  /// Tensor maps of a layer's products.
+  struct LayerMaps {
+    DeviceTensorMap qkv, out, gate_up, down;
+  };
+
+  Decoder(gpu::GpuBackend& device, const config::ModelConfig& config, DecoderWeights weights,
+          const Limits& limits);
+  Result<> plan_decode();
+  Result<> plan_prefill();
+  const DecodePlans& plans_for(int bucket) const;
+  const ops::cuda::ProjectionPlan& head_plan(std::int64_t rows) const;
+  const PrefillPlans& prefill_plans(std::int64_t tokens) const;
+  Result<> describe_tensors();
+  AttentionLayerArgs attention_args(std::size_t layer) const;
+  const gpu::DeviceMemory& next_norm(std::size_t layer) const;
+  /// Arguments of `residual_norm` that every use shares.
+  ResidualNormArgs norm_args(const StepLayout& at) const;
+
+  Result<> embed(const ops::cuda::EmbeddingDevicePlan& plan, const StepLayout& at,
+                 const gpu::DeviceMemory* next_norm, gpu::Stream stream) const;
+  Result<> decode_attention(std::size_t layer, const DecodePlans& plans, const StepLayout& at,
+                            gpu::Stream stream) const;
+  Result<> decode_join(const ops::cuda::ProjectionPlan& plan, const DeviceMatrix& matrix, gpu::DevicePtr x,
+                       const gpu::DeviceMemory& post_norm, const gpu::DeviceMemory& next,
+                       const DecodePlans& plans, const StepLayout& at, RowSquares& norm,
+                       gpu::Stream stream) const;
+  Result<> decode_layer(std::size_t layer, const DecodePlans& plans, const StepLayout& at, RowSquares& norm,
+                        gpu::Stream stream) const;
+  Result<> prefill_attention(std::size_t layer, const Mixed& step, const PrefillPlans& plans,
+                             const StepLayout& at, gpu::Stream stream) const;
+  Result<> multiply(const ops::cuda::GemmPlan& plan, const DeviceMatrix& matrix,
+                    const DeviceTensorMap& weights, const DeviceTensorMap& x, gpu::DevicePtr y,
+                    std::int64_t width, Epilogue epilogue, const StepLayout& at, gpu::Stream stream) const;
+  Result<> mixed_join(const gpu::DeviceMemory& post_norm, const gpu::DeviceMemory* next,
+                      const PrefillPlans& plans, const StepLayout& at, gpu::Stream stream) const;
+  Result<> mixed_layer(std::size_t layer, const Mixed& step, const PrefillPlans& plans, const StepLayout& at,
+                       gpu::Stream stream) const;
+  Result<> mixed_head(const Mixed& step, const StepLayout& at, gpu::Stream stream) const;
+
+  gpu::GpuBackend& device_;
+  config::ModelConfig config_;
+  DecoderWeights weights_;
+  Limits limits_;
+  std::vector<DecodePlans> decode_plans_;              ///< by bucket
+  std::vector<ops::cuda::ProjectionPlan> head_plans_;  ///< by rows, 8 to kHeadRows
+  std::vector<PrefillPlans> prefill_plans_;            ///< by tokens
+  ops::cuda::PrefillAttentionPlan prefill_attention_;
+  std::vector<PrefillAttentionArgs> prefill_args_;  ///< by layer; a step adds its inputs
+  std::vector<LayerMaps> maps_;                     ///< by layer
+  DeviceTensorMap scaled_map_{}, attention_map_{}, ffn_map_{};
+  std::vector<gpu::DeviceMemory> memory_;
+  gpu::DevicePtr inputs_;
+  gpu::DevicePtr fed_;
+  std::size_t input_bytes_ = 0;
+  std::size_t cache_block_bytes_ = 0;
+  StepTensors tensors_;
+  std::vector<KvPair> caches_;
+};
+
+}  // namespace met::layers::cuda

@@ -1,0 +1,284 @@
+// What a step enqueues.
+#include <algorithm>
+
+#include "layers/cuda/decoder.h"
+#include "layers/cuda/device_pointer.h"
+
+namespace met::layers::cuda {
+
+namespace {
+constexpr std::size_t kBf16Bytes = 2;
+// Decode steps of more rows are bound by arithmetic: they go the way of prefill (docs/performance.md, Hopper).
+constexpr int kProjectionRows = 64;
+}  // namespace
+
+ResidualNormArgs Decoder::norm_args(const StepLayout& at) const {
+  return {.residual = at_device<Bf16Bits>(tensors_.hidden),
+          .branch = nullptr,
+          .post_norm = nullptr,
+          .norm = nullptr,
+          .normed = nullptr,
+          .next_norm = nullptr,
+          .scaled = nullptr,
+          .squares = nullptr,
+          .gather = nullptr,
+          .counts = at_device<const StepCounts>(inputs_, at.counts),
+          .dim = config_.hidden,
+          .eps = static_cast<float>(config_.norm_eps)};
+}
+
+Result<> Decoder::embed(const ops::cuda::EmbeddingDevicePlan& plan, const StepLayout& at,
+                        const gpu::DeviceMemory* next_norm, gpu::Stream stream) const {
+  return ops::cuda::embedding_device(
+      plan,
+      {.ids = at_device<const std::int32_t>(inputs_, at.ids),
+       .device_rows = at_device<const std::int32_t>(inputs_, at.device_rows),
+       .fed = at_device<const std::int32_t>(fed_),
+       .table = at_device<const Bf16Bits>(weights_.embedding.data),
+       .hidden = at_device<Bf16Bits>(tensors_.hidden),
+       .next_norm = next_norm != nullptr ? at_device<const float>(*next_norm) : nullptr,
+       .scaled = at_device<Bf16Bits>(tensors_.scaled),
+       .squares = at_device<float>(tensors_.squares),
+       .counts = at_device<const StepCounts>(inputs_, at.counts),
+       .dim = config_.hidden,
+       .vocabulary = config_.vocabulary,
+       .scale = static_cast<float>(config_.embedding_scale)},
+      stream);
+}
+
+// ---- decode ----
+
+Result<> Decoder::decode_attention(std::size_t layer, const DecodePlans& plans, const StepLayout& at,
+                                   gpu::Stream stream) const {
+  return ops::cuda::decode_attention(plans.attention,
+                                     {.layer = attention_args(layer),
+                                      .qkv = at_device<const Bf16Bits>(tensors_.qkv),
+                                      .y = at_device<Bf16Bits>(tensors_.attention),
+                                      .rows = at_device<const StepRow>(inputs_, at.rows),
+                                      .block_table = at_device<const std::int32_t>(inputs_, at.block_table),
+                                      .counts = at_device<const StepCounts>(inputs_, at.counts),
+                                      .partial = at_device<float>(tensors_.partial),
+                                      .finished = at_device<std::int32_t>(tensors_.finished),
+                                      .splits = 0,
+                                      .split_tokens = 0},
+                                     stream);
+}
+
+// A block's output joins the residual stream; the input of the norm `next` is made, which `norm` then describes.
+Result<> Decoder::decode_join(const ops::cuda::ProjectionPlan& plan, const DeviceMatrix& matrix,
+                              gpu::DevicePtr x, const gpu::DeviceMemory& post_norm,
+                              const gpu::DeviceMemory& next, const DecodePlans& plans, const StepLayout& at,
+                              RowSquares& norm, gpu::Stream stream) const {
+  ops::cuda::ProjectionTensors tensors{.weights = matrix.data.data(),
+                                       .x = x,
+                                       .counts = inputs_ + at.counts,
+                                       .weight_scales = matrix.scales.data(),
+                                       .bias = matrix.bias.data(),
+                                       .norm = {},
+                                       .residual = {},
+                                       .y = {},
+                                       .next_norm = {},
+                                       .scaled = {},
+                                       .squares = {},
+                                       .ldy = config_.hidden};
+  if (!config_.post_norms) {
+    tensors.residual = tensors_.hidden;
+    tensors.next_norm = next.data();
+    tensors.scaled = tensors_.scaled;
+    tensors.squares = tensors_.squares;
+    norm.count = plan.squares_count;
+    return ops::cuda::projection(plan, tensors, stream);
+  }
+  tensors.y = tensors_.branch;
+  MET_TRY(ops::cuda::projection(plan, tensors, stream));
+  norm.count = 1;
+  ResidualNormArgs args = norm_args(at);
+  args.branch = at_device<const Bf16Bits>(tensors_.branch);
+  args.post_norm = at_device<const float>(post_norm);
+  args.next_norm = at_device<const float>(next);
+  args.scaled = at_device<Bf16Bits>(tensors_.scaled);
+  args.squares = at_device<float>(tensors_.squares);
+  return ops::cuda::residual_norm(plans.norm, args, stream);
+}
+
+// `norm` describes `scaled` on entry, and again behind the layer.
+Result<> Decoder::decode_layer(std::size_t layer, const DecodePlans& plans, const StepLayout& at,
+                               RowSquares& norm, gpu::Stream stream) const {
+  const DecoderLayerWeights& w = weights_.layers[layer];
+  const auto project = [&](const ops::cuda::ProjectionPlan& plan, const DeviceMatrix& matrix,
+                           gpu::DevicePtr y, std::int64_t width) {
+    return ops::cuda::projection(plan,
+                                 {.weights = matrix.data.data(),
+                                  .x = tensors_.scaled,
+                                  .counts = inputs_ + at.counts,
+                                  .weight_scales = matrix.scales.data(),
+                                  .bias = matrix.bias.data(),
+                                  .norm = norm,
+                                  .residual = {},
+                                  .y = y,
+                                  .next_norm = {},
+                                  .scaled = {},
+                                  .squares = {},
+                                  .ldy = width},
+                                 stream);
+  };
+  MET_TRY(project(plans.qkv, w.qkv, tensors_.qkv, w.qkv.n));
+  MET_TRY(decode_attention(layer, plans, at, stream));
+  MET_TRY(decode_join(plans.out, w.out, tensors_.attention, w.post_attention_norm, w.ffn_norm, plans, at,
+                      norm, stream));
+  MET_TRY(project(plans.gate_up, w.gate_up, tensors_.ffn, config_.ffn));
+  return decode_join(plans.down, w.down, tensors_.ffn, w.post_ffn_norm, next_norm(layer), plans, at, norm,
+                     stream);
+}
+
+Result<> Decoder::decode(int bucket, gpu::Stream stream) const {
+  if (bucket > kProjectionRows)
+    return mixed({.capacity = {bucket, bucket, bucket}, .decode_rows = true, .prefill_rows = false}, stream);
+  const StepLayout at({bucket, bucket, bucket});
+  const DecodePlans& plans = plans_for(bucket);
+  MET_TRY(embed(plans.embedding, at, &weights_.layers.front().attention_norm, stream));
+  RowSquares norm{
+      .parts = at_device<float>(tensors_.squares), .count = 1, .eps = static_cast<float>(config_.norm_eps)};
+  for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer)
+    MET_TRY(decode_layer(layer, plans, at, norm, stream));
+  return ops::cuda::projection(head_plan(bucket),
+                               {.weights = weights_.head_matrix().data.data(),
+                                .x = tensors_.scaled,
+                                .counts = inputs_ + at.counts,
+                                .weight_scales = {},
+                                .bias = {},
+                                .norm = norm,
+                                .residual = {},
+                                .y = tensors_.logits,
+                                .next_norm = {},
+                                .scaled = {},
+                                .squares = {},
+                                .ldy = config_.vocabulary,
+                                .logits = true,
+                                .y_f32 = true},
+                               stream);
+}
+
+// ---- steps with prefill rows ----
+
+Result<> Decoder::prefill_attention(std::size_t layer, const Mixed& step, const PrefillPlans& plans,
+                                    const StepLayout& at, gpu::Stream stream) const {
+  if (step.decode_rows)
+    MET_TRY(decode_attention(layer, plans_for(static_cast<int>(step.capacity.rows)), at, stream));
+  if (!step.prefill_rows) return {};
+  MET_TRY(ops::cuda::rope_kv(plans.rope_kv,
+                             {.layer = attention_args(layer),
+                              .qkv = at_device<Bf16Bits>(tensors_.qkv),
+                              .positions = at_device<const std::int32_t>(inputs_, at.positions),
+                              .slots = at_device<const std::int32_t>(inputs_, at.slots),
+                              .counts = at_device<const StepCounts>(inputs_, at.counts)},
+                             stream));
+  PrefillAttentionArgs args = prefill_args_[layer];
+  args.rows = at_device<const StepRow>(inputs_, at.rows);
+  args.block_table = at_device<const std::int32_t>(inputs_, at.block_table);
+  args.counts = at_device<const StepCounts>(inputs_, at.counts);
+  return ops::cuda::prefill_attention(prefill_attention_, args, stream);
+}
+
+Result<> Decoder::multiply(const ops::cuda::GemmPlan& plan, const DeviceMatrix& matrix,
+                           const DeviceTensorMap& weights, const DeviceTensorMap& x, gpu::DevicePtr y,
+                           std::int64_t width, Epilogue epilogue, const StepLayout& at,
+                           gpu::Stream stream) const {
+  const bool join = epilogue == Epilogue::kResidual;
+  return ops::cuda::gemm(plan,
+                         {.weights = weights,
+                          .x = x,
+                          .counts = at_device<const StepCounts>(inputs_, at.counts),
+                          .weight_scales = nullptr,
+                          .x_scales = nullptr,
+                          .bias = at_device<const float>(matrix.bias),
+                          .residual = join ? at_device<Bf16Bits>(y) : nullptr,
+                          .y = join ? nullptr : at_device<Bf16Bits>(y),
+                          .ldy = width,
+                          .n = static_cast<std::int32_t>(matrix.n),
+                          .k = static_cast<std::int32_t>(matrix.k),
+                          .block_scales = 0,
+                          .epilogue = epilogue},
+                         stream);
+}
+
+// Behind a block: its post-norm where it has one, and the norm that the next block reads.
+Result<> Decoder::mixed_join(const gpu::DeviceMemory& post_norm, const gpu::DeviceMemory* next,
+                             const PrefillPlans& plans, const StepLayout& at, gpu::Stream stream) const {
+  if (!config_.post_norms && next == nullptr) return {};
+  ResidualNormArgs args = norm_args(at);
+  if (config_.post_norms) {
+    args.branch = at_device<const Bf16Bits>(tensors_.branch);
+    args.post_norm = at_device<const float>(post_norm);
+  }
+  if (next != nullptr) {
+    args.norm = at_device<const float>(*next);
+    args.normed = at_device<Bf16Bits>(tensors_.scaled);
+  }
+  return ops::cuda::residual_norm(plans.norm, args, stream);
+}
+
+Result<> Decoder::mixed_layer(std::size_t layer, const Mixed& step, const PrefillPlans& plans,
+                              const StepLayout& at, gpu::Stream stream) const {
+  const DecoderLayerWeights& w = weights_.layers[layer];
+  const LayerMaps& maps = maps_[layer];
+  const Epilogue join = config_.post_norms ? Epilogue::kStore : Epilogue::kResidual;
+  const gpu::DevicePtr joined = config_.post_norms ? tensors_.branch : tensors_.hidden;
+  const bool last = layer + 1 == weights_.layers.size();
+  MET_TRY(
+      multiply(plans.qkv, w.qkv, maps.qkv, scaled_map_, tensors_.qkv, w.qkv.n, Epilogue::kStore, at, stream));
+  MET_TRY(prefill_attention(layer, step, plans, at, stream));
+  MET_TRY(multiply(plans.out, w.out, maps.out, attention_map_, joined, config_.hidden, join, at, stream));
+  MET_TRY(mixed_join(w.post_attention_norm, &w.ffn_norm, plans, at, stream));
+  MET_TRY(multiply(plans.gate_up, w.gate_up, maps.gate_up, scaled_map_, tensors_.ffn, config_.ffn,
+                   w.activation, at, stream));
+  MET_TRY(multiply(plans.down, w.down, maps.down, ffn_map_, joined, config_.hidden, join, at, stream));
+  return mixed_join(w.post_ffn_norm, last ? nullptr : &next_norm(layer), plans, at, stream);
+}
+
+// The wanted rows alone are normed and multiplied.
+Result<> Decoder::mixed_head(const Mixed& step, const StepLayout& at, gpu::Stream stream) const {
+  const std::int64_t logits = step.capacity.logits;
+  if (logits == 0) return {};
+  ResidualNormArgs args = norm_args(at);
+  args.norm = at_device<const float>(weights_.final_norm);
+  args.normed = at_device<Bf16Bits>(tensors_.head_input);
+  args.gather = at_device<const std::int32_t>(inputs_, at.logit_rows);
+  MET_TRY(ops::cuda::residual_norm(prefill_plans(logits).norm, args, stream));
+  for (std::int64_t begin = 0, run = 0; begin < logits; begin += kHeadRows, ++run) {
+    const auto skipped = static_cast<std::size_t>(begin);
+    MET_TRY(ops::cuda::projection(
+        head_plan(std::min(kHeadRows, logits - begin)),
+        {.weights = weights_.head_matrix().data.data(),
+         .x = tensors_.head_input + skipped * static_cast<std::size_t>(config_.hidden) * kBf16Bytes,
+         .counts = inputs_ + at.head_counts + static_cast<std::size_t>(run) * sizeof(StepCounts),
+         .weight_scales = {},
+         .bias = {},
+         .norm = {},
+         .residual = {},
+         .y = tensors_.logits + skipped * static_cast<std::size_t>(config_.vocabulary) * sizeof(float),
+         .next_norm = {},
+         .scaled = {},
+         .squares = {},
+         .ldy = config_.vocabulary,
+         .logits = true,
+         .y_f32 = true},
+        stream));
+  }
+  return {};
+}
+
+Result<> Decoder::mixed(const Mixed& step, gpu::Stream stream) const {
+  const StepLayout at(step.capacity);
+  const PrefillPlans& plans = prefill_plans(step.capacity.tokens);
+  MET_TRY(embed(plans.embedding, at, nullptr, stream));
+  ResidualNormArgs args = norm_args(at);
+  args.norm = at_device<const float>(weights_.layers.front().attention_norm);
+  args.normed = at_device<Bf16Bits>(tensors_.scaled);
+  MET_TRY(ops::cuda::residual_norm(plans.norm, args, stream));
+  for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer)
+    MET_TRY(mixed_layer(layer, step, plans, at, stream));
+  return mixed_head(step, at, stream);
+}
+
+}  // namespace met::layers::cuda

@@ -1,0 +1,94 @@
+// From a checkpoint's tensors to the matrices and vectors that the CUDA kernels read.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpu/device_memory.h"
+#include "layers/tensor_finder.h"
+
+namespace met::layers::cuda {
+
+/// A matrix W[n, k] on the device, row after row, or several stacked along n.
+struct DeviceMatrix {
+  DType type = DType::kBF16;  ///< or F8E4M3
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  gpu::DeviceMemory data;
+  gpu::DeviceMemory scales;  ///< E4M3: F32 [n]
+  gpu::DeviceMemory bias;    ///< F32 [n], or empty
+};
+
+/// Plans and uploads weights. While the finder checks, results carry sizes and no memory; while it loads, uploads are
+/// collected and `finish` runs them all, with as many threads as it is given.
+class MatrixLoader {
+ public:
+  struct Options {
+    bool quantize = false;  ///< matrices of the layers become E4M3 with a scale a row
+    int threads = 1;
+    std::function<void(std::size_t done, std::size_t total)> progress;  ///< bytes; may be empty
+  };
+
+  /// `checkpoint` null: random weights.
+  MatrixLoader(gpu::GpuBackend& device, const weights::Checkpoint* checkpoint, Options options)
+      : device_(device), finder_(checkpoint), options_(std::move(options)) {}
+
+  TensorFinder& finder() { return finder_; }
+  const TensorFinder& finder() const { return finder_; }
+  bool checking() const { return finder_.checking(); }
+  gpu::GpuBackend& device() { return device_; }
+  /// Bytes that all results take on the device.
+  std::size_t device_bytes() const { return total_; }
+
+  /// Of them, the embedding table.
+  std::size_t table_bytes() const { return table_bytes_; }
+
+  /// The matrices side by side along n. `keep`: never quantized (the head).
+  Result<DeviceMatrix> matrix(const std::vector<MatrixName>& matrices, bool keep = false);
+  /// An embedding table, never quantized.
+  Result<DeviceMatrix> table(const MatrixName& matrix);
+  /// Gate and up, [width, k] each: rows alternate 8 of gate, 8 of up (docs/hopper.md).
+  Result<DeviceMatrix> gated(const MatrixName& gate, const MatrixName& up);
+  /// A vector as F32, `offset` added to each value.
+  Result<gpu::DeviceMemory> vector(const std::string& name, std::int64_t size, float offset = 0);
+  /// F32 values of the host's own.
+  Result<gpu::DeviceMemory> upload(std::span<const float> values, std::string_view site);
+
+  /// Runs the uploads. The matrices are complete when it returns.
+  Result<> finish();
+
+ private:
+  struct Source {
+    const weights::TensorView* tensor = nullptr;
+    std::int64_t rows = 0;
+  };
+  /// A matrix to fill: rows of the sources one after another, or alternating where gated.
+  struct Upload {
+    gpu::DevicePtr to;
+    std::int64_t n = 0;
+    std::int64_t k = 0;
+    bool gated = false;
+    std::vector<Source> sources;
+  };
+  struct Chunk {
+    const Upload* upload;
+    std::int64_t begin, end;  ///< rows
+  };
+
+  Result<DeviceMatrix> load(const std::vector<MatrixName>& matrices, bool gated, bool keep);
+  Result<gpu::DeviceMemory> load_bias(const std::vector<MatrixName>& matrices, bool gated);
+  Result<> copy_chunks(std::span<const Chunk> chunks);
+  Result<> invent_all();
+  static void fill(const Chunk& chunk, std::byte* staging);
+
+  gpu::GpuBackend& device_;
+  TensorFinder finder_;
+  Options options_;
+  std::size_t total_ = 0;
+  std::size_t table_bytes_ = 0;
+  std::vector<Upload> uploads_;
+};
+
+}  // namespace met::layers::cuda

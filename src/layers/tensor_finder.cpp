@@ -1,0 +1,105 @@
+#include "layers/tensor_finder.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace met::layers {
+
+namespace {
+
+// Frequency factors of GGUF files: part of the configuration, not of the weights.
+constexpr std::string_view kReadByConfig = "rope_freqs.weight";
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (const std::int64_t d : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(d);
+  return text + "]";
+}
+
+}  // namespace
+
+Result<std::vector<float>> read_floats(const std::string& name, const weights::TensorView& tensor) {
+  const auto count = tensor.bytes.size() * static_cast<std::size_t>(info(tensor.dtype).block_elements) /
+                     static_cast<std::size_t>(info(tensor.dtype).block_bytes);
+  std::vector<float> values(count);
+  const auto half = [&](std::size_t i) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, tensor.bytes.data() + 2 * i, sizeof bits);
+    return bits;
+  };
+  switch (tensor.dtype) {
+    case DType::kF32:
+      std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+      break;
+    case DType::kF16:
+      for (std::size_t i = 0; i < count; ++i) values[i] = f16_to_f32(half(i));
+      break;
+    case DType::kBF16:
+      for (std::size_t i = 0; i < count; ++i) values[i] = bf16_to_f32(half(i));
+      break;
+    default:
+      return unsupported(name, "a tensor of type " + std::string(info(tensor.dtype).name) +
+                                   " is not supported; F32, F16 and BF16 are");
+  }
+  return values;
+}
+
+Result<> TensorFinder::begin_loading() {
+  checking_ = false;
+  if (problems_.empty()) return {};
+  constexpr std::size_t kShown = 12;
+  std::string text = std::to_string(problems_.size()) + " tensors do not fit the configuration: ";
+  for (std::size_t i = 0; i < std::min(problems_.size(), kShown); ++i)
+    text += (i == 0 ? "" : "; ") + problems_[i];
+  if (problems_.size() > kShown) text += "; …";
+  return corrupt(problems_.front().substr(0, problems_.front().find(' ')), text);
+}
+
+std::vector<std::string> TensorFinder::unused() const {
+  std::vector<std::string> out;
+  if (checkpoint_ == nullptr) return out;
+  std::vector<std::string> sorted = used_;
+  std::ranges::sort(sorted);
+  for (const auto& name : checkpoint_->names())
+    if (name != kReadByConfig && !std::ranges::binary_search(sorted, name)) out.emplace_back(name);
+  return out;
+}
+
+const weights::TensorView* TensorFinder::find(const std::string& name) const {
+  return checkpoint_ == nullptr ? nullptr : checkpoint_->find(name);
+}
+
+const weights::TensorView* TensorFinder::invent(const std::string& name,
+                                                const std::vector<std::int64_t>& shape) {
+  const auto known = std::ranges::find(invented_, name, &Invented::name);
+  if (known != invented_.end()) return &known->view;
+  Invented& tensor = invented_.emplace_back(Invented{name, shape, {}});
+  tensor.view = {.name = tensor.name, .dtype = DType::kBF16, .shape = tensor.shape, .bytes = {}};
+  return &tensor.view;
+}
+
+const weights::TensorView* TensorFinder::require(const std::string& name,
+                                                 const std::vector<std::int64_t>& shape) {
+  if (checkpoint_ == nullptr) return invent(name, shape);
+  if (checking_) used_.push_back(name);
+  const weights::TensorView* tensor = checkpoint_->find(name);
+  if (tensor == nullptr) {
+    problems_.push_back(name + " is missing");
+  } else if (!std::ranges::equal(tensor->shape, shape)) {
+    problems_.push_back(name + " has shape " + shape_text({tensor->shape.begin(), tensor->shape.end()}) +
+                        ", expected " + shape_text(shape));
+    return nullptr;
+  }
+  return tensor;
+}
+
+const weights::TensorView* TensorFinder::require_vector(const std::string& name, std::int64_t size) {
+  const weights::TensorView* tensor = require(name, {size});
+  if (checking_ && tensor != nullptr && tensor->dtype != DType::kF32 && tensor->dtype != DType::kF16 &&
+      tensor->dtype != DType::kBF16)
+    problems_.push_back(name + " has type " + std::string(info(tensor->dtype).name) +
+                        ", expected F32, F16 or BF16");
+  return tensor;
+}
+
+}  // namespace met::layers

@@ -1,0 +1,72 @@
+// What a recipe asks of a checkpoint: tensors by name and shape, everything that is wrong with them, what is left over.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "weights/checkpoint.h"
+
+namespace met::layers {
+
+/// One weight matrix by name: [n, k], and "<name without .weight>.bias" [n] where `bias`.
+struct MatrixName {
+  std::string name;  ///< without ".weight"
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  bool bias = false;
+};
+
+inline std::string weight_of(const MatrixName& matrix) { return matrix.name + ".weight"; }
+
+/// A recipe is run twice over one checkpoint: first to check every name, shape and type and to add up the bytes that
+/// loading will take (rule M1), then to load.
+class TensorFinder {
+ public:
+  /// Without a checkpoint every tensor exists as BF16, with its shape and no bytes: weights that are invented.
+  explicit TensorFinder(const weights::Checkpoint* checkpoint) : checkpoint_(checkpoint) {}
+
+  bool checking() const { return checking_; }
+  /// Ends the check: kDataLoss that lists every missing or misshapen tensor, else loading begins.
+  Result<> begin_loading();
+  bool invented() const { return checkpoint_ == nullptr; }
+
+  /// The tensor, or null where it is missing or has another shape: noted, and told by begin_loading.
+  const weights::TensorView* require(const std::string& name, const std::vector<std::int64_t>& shape);
+  const weights::TensorView* require_matrix(const MatrixName& matrix) {
+    return require(weight_of(matrix), {matrix.n, matrix.k});
+  }
+  /// The same for a vector of F32, F16 or BF16.
+  const weights::TensorView* require_vector(const std::string& name, std::int64_t size);
+  /// Whatever its shape, without noting anything.
+  const weights::TensorView* find(const std::string& name) const;
+  /// Notes what else is wrong with a tensor.
+  void report(std::string problem) { problems_.push_back(std::move(problem)); }
+
+  /// Tensors that no recipe asked for.
+  std::vector<std::string> unused() const;
+  /// Gives the tensor's pages back to the system.
+  void release(const weights::TensorView& tensor) const {
+    if (checkpoint_ != nullptr) checkpoint_->release(tensor);
+  }
+
+ private:
+  const weights::TensorView* invent(const std::string& name, const std::vector<std::int64_t>& shape);
+
+  struct Invented {
+    std::string name;
+    std::vector<std::int64_t> shape;
+    weights::TensorView view;
+  };
+
+  const weights::Checkpoint* checkpoint_;
+  bool checking_ = true;
+  std::vector<std::string> problems_;
+  std::vector<std::string> used_;
+  std::deque<Invented> invented_;
+};
+
+/// Values of a float tensor as F32. Errors: kUnsupported naming it for other types.
+Result<std::vector<float>> read_floats(const std::string& name, const weights::TensorView& tensor);
+
+}  // namespace met::layers

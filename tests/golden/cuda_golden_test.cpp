@@ -1,0 +1,134 @@
+// Checkpoints of the CUDA families on the device: BF16 activations against the reference's logits and greedy texts,
+// prefill against decode, alone against in a batch. Skipped where there is no device.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "core/json.h"
+#include "gpu/device.h"
+#include "tests/golden/support.h"
+
+namespace met::golden {
+namespace {
+
+constexpr const char* kNames[] = {"gemma3-a", "gemma3-b", "llama-a", "llama-b", "llama-c",   "mistral-a", "mistral-b",
+                                  "qwen2-a",  "qwen2-b",  "qwen3-a", "qwen3-b", "qwen3-c",   "smollm3-a", "smollm3-b"};
+
+std::vector<std::string> names() {
+  std::vector<std::string> out;
+  for (const char* name : kNames)
+    if (std::filesystem::exists(golden_root() / name)) out.emplace_back(name);
+  return out;
+}
+
+config::Settings cuda_settings(const std::string& name) {
+  config::Settings settings;
+  settings.model = checkpoint_path(name);
+  settings.device = "cuda";
+  settings.max_seq_len = 512;
+  settings.max_batch_size = 40;
+  settings.max_prefill_tokens = 1024;
+  settings.kv_cache_gb = 0.25;
+  return settings;
+}
+
+// What BF16 does to the reference itself: the measure of our own error.
+struct Noise {
+  std::vector<double> relative_rms;  // by prompt
+  double max_abs = 0;                // of a logit
+};
+Noise bf16_noise(const std::string& name) {
+  std::ifstream in(golden_root() / name / "golden.json");
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const auto golden = json::parse(text);
+  Noise noise;
+  const json::Value* row = golden ? &*golden : nullptr;
+  for (const char* key : {"noise", "bf16"})
+    if (row != nullptr) row = row->find(key);
+  if (row == nullptr) return noise;
+  for (const json::Value& value : row->find("rel_rms")->as_array())
+    noise.relative_rms.push_back(value.as_number());
+  noise.max_abs = row->find("max_abs")->as_number();
+  return noise;
+}
+
+class CudaGolden : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const auto hardware = gpu::hardware_of({.kind = gpu::DeviceKind::kCuda});
+    if (!hardware) GTEST_SKIP() << hardware.error().message;
+  }
+};
+
+TEST_P(CudaGolden, Bf16MeetsTheReference) {
+  TestModel model(cuda_settings(GetParam()));
+  int sequence = 0;
+  const std::vector<Prompt> prompts = read_prompts(GetParam());
+  const Noise reference = bf16_noise(GetParam());
+  for (std::size_t p = 0; p < prompts.size(); ++p) {
+    const Prompt& prompt = prompts[p];
+    const double bound = std::max(0.03, 3 * reference.relative_rms.at(p));
+    std::vector<float> now = model.step({{.sequence = ++sequence, .ids = prompt.ids}})[0];
+    EXPECT_LE(relative_rms(now, prompt.last_logits), bound) << prompt.ids.size() << " tokens";
+    const double noise = std::max(reference.max_abs, max_error(now, prompt.last_logits));
+    for (std::size_t i = 0; i < prompt.greedy.size(); ++i) {
+      if (prompt.margins[i] >= 2 * noise) {
+        ASSERT_EQ(argmax(now), prompt.greedy[i]) << "step " << i << ", margin " << prompt.margins[i];
+      }
+      now = model.step({{.sequence = sequence, .ids = {prompt.greedy[i]}}})[0];
+    }
+  }
+}
+
+TEST_P(CudaGolden, ChunksAndCachedPrefixesAgree) {
+  TestModel model(cuda_settings(GetParam()));
+  int sequence = 0;
+  for (const Prompt& prompt : read_prompts(GetParam())) {
+    for (const std::size_t chunk : {std::size_t{1}, std::size_t{7}, std::size_t{16}, std::size_t{64}}) {
+      ++sequence;
+      std::vector<float> last;
+      for (std::size_t at = 0; at < prompt.ids.size(); at += chunk) {
+        const std::size_t end = std::min(at + chunk, prompt.ids.size());
+        last = model.step({{.sequence = sequence,
+                            .ids = Ids(prompt.ids.begin() + static_cast<std::ptrdiff_t>(at),
+                                       prompt.ids.begin() + static_cast<std::ptrdiff_t>(end))}})[0];
+      }
+      EXPECT_LE(relative_rms(last, prompt.last_logits), 0.1) << "chunks of " << chunk;
+    }
+  }
+}
+
+// Decode rows beside prefill rows in one step, and many decode rows at once.
+TEST_P(CudaGolden, MixedStepsAndBatchesAgree) {
+  TestModel model(cuda_settings(GetParam()));
+  const std::vector<Prompt> prompts = read_prompts(GetParam());
+  const Prompt& longest = *std::ranges::max_element(prompts, {}, [](const Prompt& p) { return p.ids.size(); });
+  constexpr int kRows = 33;
+  std::vector<TestModel::Feed> decode;
+  for (int i = 0; i < kRows; ++i) {
+    const Ids head(longest.ids.begin(), longest.ids.end() - 1);
+    model.step({{.sequence = i, .ids = head}});
+    decode.push_back({.sequence = i, .ids = {longest.ids.back()}});
+  }
+  decode.push_back({.sequence = kRows, .ids = longest.ids});
+  const auto mixed = model.step(decode);
+  for (std::size_t i = 0; i < mixed.size(); ++i)
+    EXPECT_LE(relative_rms(mixed[i], longest.last_logits), 0.1) << "row " << i;
+  std::vector<TestModel::Feed> next;
+  for (int i = 0; i < kRows; ++i) next.push_back({.sequence = i, .ids = {longest.greedy.at(0)}});
+  const auto batch = model.step(next);
+  for (const auto& row : batch) EXPECT_EQ(row, batch[0]) << "rows of one step with equal inputs";
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CudaGolden);
+INSTANTIATE_TEST_SUITE_P(All, CudaGolden, testing::ValuesIn(names()), [](const auto& param) {
+  std::string name = param.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace met::golden
