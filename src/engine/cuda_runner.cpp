@@ -70,6 +70,7 @@ layers::cuda::Decoder::Limits CudaRunner::decoder_limits(const RunnerOptions& op
           .table = options.limits.table,
           .blocks = options.blocks,
           .positions = options.positions,
+          .cache = options.cache,
           .batch_invariant = options.batch_invariant};
 }
 

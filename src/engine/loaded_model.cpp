@@ -172,7 +172,7 @@ Result<> plan_model_memory(const config::Settings& s, Prepared& p) {
 }
 
 DType cache_type(const config::Settings& settings, bool cuda) {
-  if (cuda) return DType::kBF16;
+  if (cuda) return settings.kv_cache_dtype == "fp8" ? DType::kF8E4M3 : DType::kBF16;
   const bool exact = settings.cpu_activations == "f32" && settings.kv_cache_dtype == "auto";
   return settings.kv_cache_dtype == "f32" || exact ? DType::kF32 : DType::kF16;
 }

@@ -31,6 +31,7 @@ ops::cuda::DecodeAttentionShape attention_shape(const config::ModelConfig& c, co
   return {.heads = c.heads,
           .kv_heads = c.kv_heads,
           .head_dim = c.head_dim,
+          .cache = limits.cache,
           .rows_max = bucket,
           .positions_max = static_cast<int>(limits.positions),
           .fixed_splits = limits.batch_invariant};
@@ -85,7 +86,7 @@ Decoder::Decoder(gpu::GpuBackend& device, const config::ModelConfig& config, Dec
       weights_(std::move(weights)),
       limits_(limits),
       input_bytes_(bytes_of_inputs(limits)),
-      cache_block_bytes_(bytes_of(DType::kBF16, ops::kv_elements(1, config.kv_heads, config.head_dim))) {}
+      cache_block_bytes_(bytes_of(limits.cache, ops::kv_elements(1, config.kv_heads, config.head_dim))) {}
 
 Result<std::unique_ptr<Decoder>> Decoder::make(gpu::GpuBackend& device, const config::ModelConfig& config,
                                                DecoderWeights weights, const Limits& limits) {
@@ -161,13 +162,15 @@ Result<> Decoder::plan_prefill() {
                                                                 .kv_heads = config_.kv_heads,
                                                                 .head_dim = config_.head_dim,
                                                                 .rotary_dim = rotary_dim,
+                                                                .cache = limits_.cache,
                                                                 .tokens_max = plans.tokens}));
     prefill_plans_.push_back(plans);
     if (plans.tokens == tokens_max) break;
   }
   MET_ASSIGN(prefill_attention_, ops::cuda::plan_prefill_attention(device_, {.heads = config_.heads,
                                                                              .kv_heads = config_.kv_heads,
-                                                                             .head_dim = config_.head_dim}));
+                                                                             .head_dim = config_.head_dim,
+                                                                             .cache = limits_.cache}));
   return {};
 }
 

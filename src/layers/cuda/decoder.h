@@ -25,6 +25,7 @@ class Decoder {
     std::int64_t table = 0;      ///< entries of the block table
     std::int64_t blocks = 0;     ///< of the pool
     std::int64_t positions = 0;  ///< longest sequence
+    DType cache = DType::kBF16;  ///< of K and V, or F8E4M3
     bool batch_invariant = false;
   };
 
