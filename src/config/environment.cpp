@@ -14,6 +14,8 @@ constexpr EnvironmentVariable kTable[] = {
     {"HF_HUB_CACHE", "directory of downloaded models"},
     {"HOME", "the user's directory; `.cache/huggingface/hub` in it holds downloaded models"},
     {"METRALE_CONVERSATION_MAX_ENTRIES", "fallback of --conversation-max-entries"},
+    {"METRALE_GEMM_SHAPE_LOG",
+     "1: the log says once for each product which kernel and tile were chosen (CUDA)"},
     {"METRALE_KV_ADMIT_WATERMARK", "fallback of --kv-admit-watermark"},
     {"METRALE_MAX_BODY_BYTES", "fallback of --max-body-bytes"},
     {"METRALE_PREFILL_CODISPATCH", "fallback of --prefill-codispatch"},

@@ -71,7 +71,8 @@ layers::cuda::Decoder::Limits CudaRunner::decoder_limits(const RunnerOptions& op
           .blocks = options.blocks,
           .positions = options.positions,
           .cache = options.cache,
-          .batch_invariant = options.batch_invariant};
+          .batch_invariant = options.batch_invariant,
+          .log_routes = options.log_routes};
 }
 
 std::size_t CudaRunner::arena_bytes(gpu::GpuBackend& device, const config::ModelConfig& config,

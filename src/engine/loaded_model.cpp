@@ -145,6 +145,7 @@ Result<> plan_model_memory(const config::Settings& s, Prepared& p) {
     p.runner.positions = max_seq_len;
     p.runner.graphs = !s.no_graphs;
     p.runner.batch_invariant = s.batch_invariant;
+    p.runner.log_routes = config::Environment::process().get("METRALE_GEMM_SHAPE_LOG") == "1";
   };
   fill(wanted);
   const gpu::MemoryInfo memory = p.device->memory();

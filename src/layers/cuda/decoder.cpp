@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/log.h"
 #include "layers/cuda/device_pointer.h"
 #include "ops/attention/attention.h"
 
@@ -85,6 +86,7 @@ Decoder::Decoder(gpu::GpuBackend& device, const config::ModelConfig& config, Dec
       config_(config),
       weights_(std::move(weights)),
       limits_(limits),
+      routes_(device),
       input_bytes_(bytes_of_inputs(limits)),
       cache_block_bytes_(bytes_of(limits.cache, ops::kv_elements(1, config.kv_heads, config.head_dim))) {}
 
@@ -96,6 +98,13 @@ Result<std::unique_ptr<Decoder>> Decoder::make(gpu::GpuBackend& device, const co
   return decoder;
 }
 
+void Decoder::log_route(std::string_view op, int tokens, std::int64_t n, std::int64_t k,
+                        const std::string& route) {
+  if (!limits_.log_routes || !routes_.first(op, tokens, n, k)) return;
+  log::info(std::string(op) + " " + std::to_string(n) + " x " + std::to_string(k) + ", up to " +
+            std::to_string(tokens) + " tokens: " + route);
+}
+
 Result<> Decoder::plan_decode() {
   const std::int64_t hidden = config_.hidden;
   const DecoderLayerWeights& first = weights_.layers.front();
@@ -103,13 +112,20 @@ Result<> Decoder::plan_decode() {
   for (const int bucket : limits_.buckets) {
     DecodePlans plans;
     plans.bucket = bucket;
-    const auto plan = [&](const DeviceMatrix& matrix, Epilogue epilogue) {
-      return ops::cuda::plan_projection(device_, {.n = matrix.n,
-                                                  .k = matrix.k,
-                                                  .tokens = bucket,
-                                                  .tokens_max = static_cast<int>(token_rows(limits_)),
-                                                  .weights = matrix.type,
-                                                  .epilogue = epilogue});
+    const auto plan = [&](const DeviceMatrix& matrix,
+                          Epilogue epilogue) -> Result<ops::cuda::ProjectionPlan> {
+      MET_ASSIGN(auto made,
+                 ops::cuda::plan_projection(device_, {.n = matrix.n,
+                                                      .k = matrix.k,
+                                                      .tokens = bucket,
+                                                      .tokens_max = static_cast<int>(token_rows(limits_)),
+                                                      .weights = matrix.type,
+                                                      .epilogue = epilogue}));
+      log_route("projection", bucket, matrix.n, matrix.k,
+                std::to_string(made.columns) + " columns, tiles of " + std::to_string(made.tile.rows) +
+                    " rows, k in " + std::to_string(made.tile.split) + ", " +
+                    std::to_string(made.tile.stages) + " stages");
+      return made;
     };
     MET_ASSIGN(plans.qkv, plan(first.qkv, Epilogue::kStore));
     MET_ASSIGN(plans.out, plan(first.out, join));
@@ -146,11 +162,13 @@ Result<> Decoder::plan_prefill() {
   for (int tokens = kSmallestPrefill;; tokens *= 2) {
     PrefillPlans plans;
     plans.tokens = std::min(tokens, tokens_max);
-    const auto plan = [&](const DeviceMatrix& matrix, Epilogue epilogue) {
-      return ops::cuda::plan_gemm(device_, {.n = static_cast<int>(matrix.n),
-                                            .k = static_cast<int>(matrix.k),
-                                            .tokens_max = plans.tokens,
-                                            .epilogue = epilogue});
+    const auto plan = [&](const DeviceMatrix& matrix, Epilogue epilogue) -> Result<ops::cuda::GemmPlan> {
+      MET_ASSIGN(auto made, ops::cuda::plan_gemm(device_, {.n = static_cast<int>(matrix.n),
+                                                           .k = static_cast<int>(matrix.k),
+                                                           .tokens_max = plans.tokens,
+                                                           .epilogue = epilogue}));
+      log_route("gemm", plans.tokens, matrix.n, matrix.k, std::string(made.tile->entry));
+      return made;
     };
     MET_ASSIGN(plans.qkv, plan(first.qkv, Epilogue::kStore));
     MET_ASSIGN(plans.out, plan(first.out, join));

@@ -3,9 +3,12 @@
 
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/model_config.h"
+#include "gpu/op_cache.h"
 #include "layers/cuda/decoder_weights.h"
 #include "layers/cuda/step_data.h"
 #include "ops/cuda/decode_attention.h"
@@ -27,6 +30,7 @@ class Decoder {
     std::int64_t positions = 0;  ///< longest sequence
     DType cache = DType::kBF16;  ///< of K and V, or F8E4M3
     bool batch_invariant = false;
+    bool log_routes = false;  ///< tells once for each product how it is cut
   };
 
   /// Bytes of buffers: what allocate() takes beside the pool.
@@ -89,6 +93,7 @@ class Decoder {
           const Limits& limits);
   Result<> plan_decode();
   Result<> plan_prefill();
+  void log_route(std::string_view op, int tokens, std::int64_t n, std::int64_t k, const std::string& route);
   const DecodePlans& plans_for(int bucket) const;
   const ops::cuda::ProjectionPlan& head_plan(std::int64_t rows) const;
   const PrefillPlans& prefill_plans(std::int64_t tokens) const;
@@ -123,6 +128,7 @@ class Decoder {
   config::ModelConfig config_;
   DecoderWeights weights_;
   Limits limits_;
+  gpu::OpCache routes_;
   std::vector<DecodePlans> decode_plans_;              ///< by bucket
   std::vector<ops::cuda::ProjectionPlan> head_plans_;  ///< by rows, 8 to kHeadRows
   std::vector<PrefillPlans> prefill_plans_;            ///< by tokens

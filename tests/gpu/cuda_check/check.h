@@ -67,7 +67,6 @@ Result<> time_case(GpuBackend& gpu, const OpCase& op, double bandwidth);
 
 /// Cases of one group: small ones that probe, or large ones that are timed.
 using CaseMaker = Result<std::vector<OpCase>> (*)(GpuBackend& gpu, bool timed);
-Result<std::vector<OpCase>> rms_norm_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> rope_kv_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> prefill_attention_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> embedding_cases(GpuBackend& gpu, bool timed);
@@ -81,8 +80,7 @@ struct CaseGroup {
   const char* name;
   CaseMaker make;
 };
-inline constexpr CaseGroup kGroups[] = {{"rms_norm", rms_norm_cases},
-                                        {"rope_kv", rope_kv_cases},
+inline constexpr CaseGroup kGroups[] = {{"rope_kv", rope_kv_cases},
                                         {"prefill_attention", prefill_attention_cases},
                                         {"embedding", embedding_cases},
                                         {"residual_norm", residual_norm_cases},
