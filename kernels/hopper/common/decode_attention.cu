@@ -29,6 +29,7 @@ constexpr int kWarp = 32;
 constexpr unsigned kAll = 0xffffffffU;
 constexpr float kLog2e = 1.4426950408889634F;
 constexpr int kSplitsMax = 128;
+constexpr int kSplitTokensMin = 256;  // of a split where contexts are divided evenly
 
 __device__ inline float exp2_fast(float x) {
   float y;
@@ -122,10 +123,12 @@ __device__ Work work_of(const met::DecodeAttentionArgs& args, const met::StepRow
   w.blocks = row.position / kBlockTokens + 1;
   w.first = w.from / kBlockTokens;
   const int tiles = (w.blocks - w.first + C::kTileBlocks - 1) / C::kTileBlocks;
-  // Less than a round of the warps is not worth a join.
-  const int each = args.split_tokens > 0
-                       ? max(1, args.split_tokens / C::kTileTokens)
-                       : max(C::kWarps * C::kDepth, (tiles + args.splits - 1) / args.splits);
+  // A join costs more than a short split saves.
+  const int least = C::kWarps * C::kDepth * C::kTileTokens > kSplitTokensMin
+                        ? C::kWarps * C::kDepth
+                        : kSplitTokensMin / C::kTileTokens;
+  const int each = args.split_tokens > 0 ? max(1, args.split_tokens / C::kTileTokens)
+                                         : max(least, (tiles + args.splits - 1) / args.splits);
   w.active = (tiles + each - 1) / each;
   w.begin = static_cast<int>(blockIdx.x) * each;
   w.end = min(tiles, w.begin + each);
@@ -725,7 +728,14 @@ __device__ void decode_attention(const met::DecodeAttentionArgs& args) {
   if (work.active == 1) {
     finish_alone<C>(args, work, shared);
   } else if (leave_partial<C>(args, work, shared)) {
-    join_splits<C>(args, work, shared, warp, lane);
+    const int group = args.layer.heads / args.layer.kv_heads;
+    for (int first = 0; first < group; first += C::kHeads) {  // of every block of the key-value head
+      Work part = work;
+      part.head = work.kv_head * group + first;
+      part.heads = min(C::kHeads, group - first);
+      __syncthreads();
+      join_splits<C>(args, part, shared, warp, lane);
+    }
   }
 }
 
