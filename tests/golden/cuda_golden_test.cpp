@@ -14,8 +14,9 @@
 namespace met::golden {
 namespace {
 
-constexpr const char* kNames[] = {"gemma3-a", "gemma3-b", "llama-a", "llama-b", "llama-c",   "mistral-a", "mistral-b",
-                                  "qwen2-a",  "qwen2-b",  "qwen3-a", "qwen3-b", "qwen3-c",   "smollm3-a", "smollm3-b"};
+constexpr const char* kNames[] = {"gemma3-a",  "gemma3-b",  "llama-a",   "llama-b",  "llama-c",
+                                  "mistral-a", "mistral-b", "qwen2-a",   "qwen2-b",  "qwen3-a",
+                                  "qwen3-b",   "qwen3-c",   "smollm3-a", "smollm3-b"};
 
 std::vector<std::string> names() {
   std::vector<std::string> out;
@@ -105,7 +106,8 @@ TEST_P(CudaGolden, ChunksAndCachedPrefixesAgree) {
 TEST_P(CudaGolden, MixedStepsAndBatchesAgree) {
   TestModel model(cuda_settings(GetParam()));
   const std::vector<Prompt> prompts = read_prompts(GetParam());
-  const Prompt& longest = *std::ranges::max_element(prompts, {}, [](const Prompt& p) { return p.ids.size(); });
+  const Prompt& longest =
+      *std::ranges::max_element(prompts, {}, [](const Prompt& p) { return p.ids.size(); });
   constexpr int kRows = 33;
   std::vector<TestModel::Feed> decode;
   for (int i = 0; i < kRows; ++i) {
@@ -121,6 +123,36 @@ TEST_P(CudaGolden, MixedStepsAndBatchesAgree) {
   for (int i = 0; i < kRows; ++i) next.push_back({.sequence = i, .ids = {longest.greedy.at(0)}});
   const auto batch = model.step(next);
   for (const auto& row : batch) EXPECT_EQ(row, batch[0]) << "rows of one step with equal inputs";
+}
+
+// D5: with --batch-invariant a row's bits are its own, whatever else is in the step.
+TEST_P(CudaGolden, BatchInvariantRowsKeepTheirBits) {
+  config::Settings settings = cuda_settings(GetParam());
+  settings.batch_invariant = true;
+  TestModel model(settings);
+  const std::vector<Prompt> prompts = read_prompts(GetParam());
+  int sequence = 0;
+  for (const Prompt& prompt : prompts) {
+    const int alone = ++sequence;
+    std::vector<std::vector<float>> want = {model.step({{.sequence = alone, .ids = prompt.ids}})[0]};
+    for (std::size_t i = 0; i < 4; ++i)
+      want.push_back(model.step({{.sequence = alone, .ids = {prompt.greedy.at(i)}}})[0]);
+    // The same beside every other prompt, then beside 32 rows that decode.
+    std::vector<TestModel::Feed> crowd;
+    const int first = sequence + 1;
+    for (const Prompt& other : prompts) crowd.push_back({.sequence = ++sequence, .ids = other.ids});
+    while (crowd.size() < 32) crowd.push_back({.sequence = ++sequence, .ids = prompts.front().ids});
+    const int row = ++sequence;
+    crowd.push_back({.sequence = row, .ids = prompt.ids});
+    ASSERT_EQ(model.step(crowd).back(), want[0]) << prompt.ids.size() << " tokens beside others";
+    for (std::size_t i = 0; i < 4; ++i) {
+      std::vector<TestModel::Feed> step;
+      for (int s = first; s < row; ++s)
+        step.push_back({.sequence = s, .ids = {static_cast<std::int32_t>(s + 1)}});
+      step.push_back({.sequence = row, .ids = {prompt.greedy.at(i)}});
+      ASSERT_EQ(model.step(step).back(), want[i + 1]) << "decode step " << i;
+    }
+  }
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CudaGolden);

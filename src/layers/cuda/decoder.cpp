@@ -64,6 +64,15 @@ std::vector<BufferSize> buffer_sizes(gpu::GpuBackend& device, const config::Mode
           {&T::finished, static_cast<std::int64_t>(finished)}};
 }
 
+// With --batch-invariant every product is cut alike, whatever the number of rows, so that the order of its sums is fixed.
+constexpr ProjectionTile kInvariantTile{.rows = 64, .split = 1, .chunks = 1};
+const ops::cuda::GemmTile& invariant_tile() {
+  const auto tiles = ops::cuda::gemm_tiles();
+  const auto it = std::ranges::find(tiles, std::string_view("gemm_bf16_128"), &ops::cuda::GemmTile::entry);
+  MET_CHECK(it != tiles.end() && it->splits == 1, "the tile that does not divide k");
+  return *it;
+}
+
 std::size_t bytes_of_inputs(const Decoder::Limits& limits) {
   // A bucket may be larger than the step that it serves.
   const StepCapacity largest{limits.step.tokens + limits.step.rows, limits.step.rows,
@@ -140,13 +149,15 @@ Result<> Decoder::plan_decode() {
     decode_plans_.push_back(plans);
   }
   for (int rows = 8; rows <= kHeadRows; rows *= 2) {
-    MET_ASSIGN(const auto plan,
-               ops::cuda::plan_projection(device_, {.n = config_.vocabulary,
-                                                    .k = hidden,
-                                                    .tokens = rows,
-                                                    .tokens_max = static_cast<int>(kHeadRows),
-                                                    .weights = weights_.head_matrix().type,
-                                                    .epilogue = Epilogue::kStore}));
+    const ops::cuda::ProjectionShape shape{.n = config_.vocabulary,
+                                           .k = hidden,
+                                           .tokens = rows,
+                                           .tokens_max = static_cast<int>(kHeadRows),
+                                           .weights = weights_.head_matrix().type,
+                                           .epilogue = Epilogue::kStore};
+    MET_ASSIGN(const auto plan, limits_.batch_invariant
+                                    ? ops::cuda::plan_projection(device_, shape, kInvariantTile)
+                                    : ops::cuda::plan_projection(device_, shape));
     head_plans_.push_back(plan);
   }
   return {};
@@ -163,10 +174,12 @@ Result<> Decoder::plan_prefill() {
     PrefillPlans plans;
     plans.tokens = std::min(tokens, tokens_max);
     const auto plan = [&](const DeviceMatrix& matrix, Epilogue epilogue) -> Result<ops::cuda::GemmPlan> {
-      MET_ASSIGN(auto made, ops::cuda::plan_gemm(device_, {.n = static_cast<int>(matrix.n),
-                                                           .k = static_cast<int>(matrix.k),
-                                                           .tokens_max = plans.tokens,
-                                                           .epilogue = epilogue}));
+      const ops::cuda::GemmShape shape{.n = static_cast<int>(matrix.n),
+                                       .k = static_cast<int>(matrix.k),
+                                       .tokens_max = plans.tokens,
+                                       .epilogue = epilogue};
+      MET_ASSIGN(auto made, limits_.batch_invariant ? ops::cuda::plan_gemm(device_, shape, invariant_tile())
+                                                    : ops::cuda::plan_gemm(device_, shape));
       log_route("gemm", plans.tokens, matrix.n, matrix.k, std::string(made.tile->entry));
       return made;
     };

@@ -132,7 +132,8 @@ Result<> Decoder::decode_layer(std::size_t layer, const DecodePlans& plans, cons
 }
 
 Result<> Decoder::decode(int bucket, gpu::Stream stream) const {
-  if (bucket > kProjectionRows)
+  // One way for all rows, where their bits must not depend on what else is in the step.
+  if (bucket > kProjectionRows || limits_.batch_invariant)
     return mixed({.capacity = {bucket, bucket, bucket}, .decode_rows = true, .prefill_rows = false}, stream);
   const StepLayout at({bucket, bucket, bucket});
   const DecodePlans& plans = plans_for(bucket);
