@@ -44,7 +44,7 @@ struct AnswerPart {
   std::string text;          ///< whole code points, as text::Piece says
   std::vector<TokenId> ids;  ///< each generated id once, the end token included
   std::vector<TokenEntry>
-      entries;             ///< when log-probabilities were asked for: one an id, without the end token
+      entries;             ///< when log-probabilities were asked for: one an id; the end token's has no text
   double logprob_sum = 0;  ///< of `ids`, where log-probabilities are known: ranks candidates
   std::optional<Finish> finish;
 };

@@ -13,6 +13,9 @@ std::optional<config::Settings> settings_or_complain(const char* command,
   const config::Environment& environment = config::Environment::process();
   auto settings =
       config::read_settings(arguments, [&](std::string_view name) { return environment.get(name); });
+  for (const std::string& name : environment.unknown())
+    std::fprintf(stderr, "met %s: warning: %s is set, but there is no such variable; it has no effect\n",
+                 command, name.c_str());
   if (settings) return std::move(*settings);
   for (const Error& error : settings.error()) complain(command, error);
   return std::nullopt;

@@ -124,10 +124,12 @@ int generate(std::vector<std::string> arguments) {
   const std::optional<config::Settings> settings = settings_or_complain(kCommand, arguments);
   if (!settings) return 2;
   log::set_level(log::Level::kWarn);
+  const auto source = find_text_source(*settings);
+  if (!source) return complain(kCommand, source.error());
+  const auto text = load_text(*settings, *source);
+  if (!text) return complain(kCommand, text.error());
   auto host = engine::load_model(*settings, loading_bar(), [](const Error&) {});
   if (!host) return complain(kCommand, host.error());
-  const auto text = load_text(*settings, (*host)->model());
-  if (!text) return complain(kCommand, text.error());
   const Result<> done = answer(*question, **host, **text);
   if (done) return 0;
   const int code = complain(kCommand, done.error());

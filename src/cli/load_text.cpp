@@ -7,6 +7,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "config/environment.h"
+#include "config/read_model_config.h"
 #include "core/log.h"
 #include "formats/gguf.h"
 #include "text/chat/chat_template.h"
@@ -105,8 +107,7 @@ Result<json::Object> default_variables(const std::string& text) {
 }
 
 Result<std::shared_ptr<const api::ChatRenderer>> make_renderer(const config::Settings& settings,
-                                                               const engine::LoadedModel& model,
-                                                               TextFiles& files) {
+                                                               const TextSource& model, TextFiles& files) {
   if (!settings.chat_template.empty()) {
     MET_ASSIGN(files.templates.explicit_text, read_file(settings.chat_template, "--chat-template"));
   }
@@ -120,7 +121,7 @@ Result<std::shared_ptr<const api::ChatRenderer>> make_renderer(const config::Set
   return std::make_shared<const TemplateRenderer>(std::move(chat), std::move(variables));
 }
 
-std::vector<text::TokenId> end_ids(const engine::LoadedModel& model, const text::Tokenizer& tokenizer) {
+std::vector<text::TokenId> end_ids(const TextSource& model, const text::Tokenizer& tokenizer) {
   std::vector<text::TokenId> ids(model.config.eos_ids.begin(), model.config.eos_ids.end());
   ids.insert(ids.end(), model.generation.eos_ids.begin(), model.generation.eos_ids.end());
   ids.insert(ids.end(), tokenizer.end_of_generation().begin(), tokenizer.end_of_generation().end());
@@ -142,8 +143,23 @@ std::int64_t file_time(const std::string& path) {
 
 }  // namespace
 
-Result<std::shared_ptr<const api::ModelText>> load_text(const config::Settings& settings,
-                                                        const engine::LoadedModel& model) {
+Result<TextSource> find_text_source(const config::Settings& settings) {
+  TextSource out;
+  MET_ASSIGN(out.source, hub::resolve_model(settings.model, settings.cache_dir, settings.model_from_path,
+                                            config::Environment::process()));
+  config::ModelDescription description;
+  if (out.source.kind == hub::SourceKind::kGguf) {
+    MET_ASSIGN(const formats::GgufFile file, formats::GgufFile::open(out.source.path));
+    MET_ASSIGN(description, config::describe_gguf(file));
+  } else {
+    MET_ASSIGN(description, config::read_model_directory(out.source.path));
+  }
+  out.config = std::move(description.model);
+  out.generation = std::move(description.generation);
+  return out;
+}
+
+Result<std::shared_ptr<api::ModelText>> load_text(const config::Settings& settings, const TextSource& model) {
   TextFiles files;
   if (model.source.kind == hub::SourceKind::kGguf)
     MET_TRY(read_gguf(model.source.path, files));
@@ -152,13 +168,13 @@ Result<std::shared_ptr<const api::ModelText>> load_text(const config::Settings& 
   MET_ASSIGN(std::shared_ptr<const api::ChatRenderer> chat, make_renderer(settings, model, files));
   std::vector<text::TokenId> eos = end_ids(model, *files.tokenizer);
   const std::string name = settings.model_name.empty() ? model.source.name : settings.model_name;
-  return std::make_shared<const api::ModelText>(api::ModelText{.names = {name},
-                                                               .tokenizer = std::move(*files.tokenizer),
-                                                               .chat = std::move(chat),
-                                                               .eos_ids = std::move(eos),
-                                                               .defaults = model.generation,
-                                                               .fingerprint = "met-" + model.kernel_target,
-                                                               .created = file_time(model.source.path)});
+  return std::make_shared<api::ModelText>(api::ModelText{.names = {name},
+                                                         .tokenizer = std::move(*files.tokenizer),
+                                                         .chat = std::move(chat),
+                                                         .eos_ids = std::move(eos),
+                                                         .defaults = model.generation,
+                                                         .fingerprint = "met-" + model.kernel_target,
+                                                         .created = file_time(model.source.path)});
 }
 
 }  // namespace met::cli

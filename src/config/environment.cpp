@@ -1,7 +1,8 @@
 #include "config/environment.h"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <cstdlib>
 
 #include "core/error.h"
 
@@ -24,6 +25,10 @@ constexpr EnvironmentVariable kTable[] = {
     {"METRALE_STORE_TTL_SECONDS", "fallback of --store-ttl-s"},
     {"XDG_CACHE_HOME", "the user's cache directory, instead of `~/.cache`"},
 };
+/// Read by the build alone.
+constexpr std::string_view kBuild[] = {"METRALE_SKIP_BUILD", "METRALE_TARGET_HW", "METRALE_TARGET_MODEL",
+                                       "METRALE_TARGET_QUANT"};
+static_assert(std::ranges::is_sorted(kBuild));
 static_assert(std::ranges::is_sorted(kTable, {}, &EnvironmentVariable::name));
 
 }  // namespace
@@ -33,11 +38,27 @@ std::span<const EnvironmentVariable> environment_table() { return kTable; }
 const Environment& Environment::process() {
   static const Environment environment = [] {
     std::vector<std::pair<std::string, std::string>> values;
-    for (const EnvironmentVariable& row : kTable)
-      if (const char* const value = std::getenv(row.name.data())) values.emplace_back(row.name, value);
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+      const std::string_view text = *entry;
+      const std::size_t equals = text.find('=');
+      if (equals != std::string_view::npos)
+        values.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    }
     return Environment(std::move(values));
   }();
   return environment;
+}
+
+Environment::Environment(std::vector<std::pair<std::string, std::string>> values) {
+  for (auto& [name, value] : values) {
+    const std::string_view view = name;
+    if (std::ranges::binary_search(kTable, view, {}, &EnvironmentVariable::name)) {
+      values_.emplace_back(name, std::move(value));
+    } else if (view.starts_with("METRALE_") && !std::ranges::binary_search(kBuild, view)) {
+      unknown_.push_back(name);
+    }
+  }
+  std::ranges::sort(unknown_);
 }
 
 std::optional<std::string> Environment::get(std::string_view name) const {

@@ -23,16 +23,18 @@ class Environment {
   /// The process's own, read at the first call.
   static const Environment& process();
   /// Given values, for tests.
-  explicit Environment(std::vector<std::pair<std::string, std::string>> values)
-      : values_(std::move(values)) {}
+  explicit Environment(std::vector<std::pair<std::string, std::string>> values);
 
   /// Value of a variable of the table; asking for another one is a defect.
   std::optional<std::string> get(std::string_view name) const;
+  /// Names of METRALE_* variables that are set and that nothing reads, sorted.
+  const std::vector<std::string>& unknown() const { return unknown_; }
   /// As an EnvironmentReader (config/settings.h).
   std::optional<std::string> operator()(std::string_view name) const { return get(name); }
 
  private:
   std::vector<std::pair<std::string, std::string>> values_;
+  std::vector<std::string> unknown_;
 };
 
 }  // namespace met::config

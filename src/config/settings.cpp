@@ -64,6 +64,15 @@ Result<T> read_number(const Setting& row, std::string_view value) {
   return v;
 }
 
+/// "*", or scheme://host with an optional port and nothing behind it: what a browser sends as Origin.
+bool is_origin(std::string_view value) {
+  if (value == "*" || value == "null") return true;
+  const std::size_t scheme = value.find("://");
+  if (scheme == std::string_view::npos || scheme == 0) return false;
+  const std::string_view host = value.substr(scheme + 3);
+  return !host.empty() && host.find_first_of("/?#@ ") == std::string_view::npos && host.front() != ':';
+}
+
 Result<void> assign(Settings& s, const Setting& row, std::string_view value) {
   return std::visit(Overloaded{
                         [&](bool Settings::* slot) -> Result<void> {
@@ -80,6 +89,10 @@ Result<void> assign(Settings& s, const Setting& row, std::string_view value) {
                         },
                         [&](std::vector<std::string> Settings::* slot) -> Result<void> {
                           if (value.empty()) return invalid(flag(row.name), "the value is empty");
+                          if (row.name == "cors-origin" && !is_origin(value))
+                            return invalid(flag(row.name),
+                                           concat("'", value, "' is neither `*` nor an origin such as ",
+                                                  "https://example.org:8080"));
                           (s.*slot).emplace_back(value);
                           return {};
                         },

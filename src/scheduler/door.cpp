@@ -28,6 +28,19 @@ Result<> check_at_least(std::string_view field, std::int64_t value, std::int64_t
                                          std::to_string(least));
 }
 
+/// Before min_tokens the ids that end are masked: something else must be left.
+Result<> check_mask(const Request& request) {
+  const std::vector<TokenId>& allowed = request.sampling.allowed_token_ids;
+  if (request.sampling.min_tokens == 0 || allowed.empty()) return {};
+  const auto ends = [&](TokenId id) {
+    return std::ranges::find(request.eos_ids, id) != request.eos_ids.end() ||
+           std::ranges::find(request.stop_ids, id) != request.stop_ids.end();
+  };
+  if (!std::ranges::all_of(allowed, ends)) return {};
+  return invalid("allowed_token_ids",
+                 "allowed_token_ids holds only ids that end the text, and min_tokens forbids these at first");
+}
+
 }  // namespace
 
 Result<> validate(const Request& request, const EngineConfig& config) {
@@ -45,6 +58,7 @@ Result<> validate(const Request& request, const EngineConfig& config) {
   MET_TRY(check_at_least("prompt_logprobs", request.prompt_logprobs_top, 0));
   MET_TRY(sampling::validate(request.sampling, config.vocab_size));
   MET_TRY(check_ids("prompt", request.prompt, config.vocab_size));
+  MET_TRY(check_mask(request));
   MET_TRY(check_ids("eos_ids", request.eos_ids, 0));
   return check_ids("stop_token_ids", request.stop_ids, 0);
 }

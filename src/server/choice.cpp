@@ -63,6 +63,7 @@ Result<Choice> Choice::create(int number, const api::GenerationRequest& request,
   MET_ASSIGN(text::Machine machine,
              text::Machine::create(model.tokenizer, {.stops = request.stop,
                                                      .include_stop = request.include_stop_str_in_output,
+                                                     .min_tokens = request.sampling.min_tokens,
                                                      .skip_special = request.skip_special_tokens}));
   return Choice(number, request, model, std::move(machine));
 }
@@ -112,7 +113,10 @@ void Choice::add(api::TokenId id, const scheduler::PositionLogprobs* logprobs, P
   if (ends(id)) {
     end_token_ = id;
     end_token_shown_ = keep_stop_token_ && !contains(eos_ids_, id);
-    if (!end_token_shown_) return;  // gives no text; its id goes out with the end
+    if (!end_token_shown_) {  // gives no text; its id and entry go out with the end
+      if (want_entries_) end_entry_ = entry_of(*model_, id, {}, logprobs);
+      return;
+    }
   }
   held_ids_.push_back(id);
   if (want_entries_) held_entries_.push_back(entry_of(*model_, id, token_texts_.push(id), logprobs));
@@ -152,6 +156,10 @@ std::vector<api::AnswerPart> Choice::finish(scheduler::FinishReason reason) {
   if (std::string rest = token_texts_.flush(); !rest.empty() && !last.entries.empty())
     last.entries.back().token.text += rest;
   if (end_token_ && !end_token_shown_) last.ids.push_back(*end_token_);
+  if (end_entry_) {
+    end_entry_->token.bytes.clear();  // of the text it is no part
+    last.entries.push_back(std::move(*end_entry_));
+  }
   return parts;
 }
 

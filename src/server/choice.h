@@ -55,6 +55,7 @@ class Choice {
   std::vector<api::TokenId> held_ids_;  // of tokens that no part has covered yet
   std::vector<api::TokenEntry> held_entries_;
   std::optional<api::TokenId> end_token_;
+  std::optional<api::TokenEntry> end_entry_;  // where it is not shown
   bool end_token_shown_ = false;
   std::int64_t completion_tokens_ = 0;
   std::int64_t reasoning_tokens_ = 0;

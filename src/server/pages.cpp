@@ -1,6 +1,4 @@
-// Routes that generate nothing: models, tokens, probes, numbers.
-#include <chrono>
-
+// Routes that generate nothing: models, tokens, numbers.
 #include "api/prepare.h"
 #include "config/version.h"
 #include "core/concat.h"
@@ -90,17 +88,6 @@ JsonResult detokenize(const json::Value& body, const Services& met) {
   return out;
 }
 
-/// Not ready: draining, faulted, or no step settled for longer than a step may take while work exists.
-std::string_view health_of(const scheduler::Snapshot& snapshot, const Services& met, std::int64_t idle_us) {
-  if (snapshot.faulted) return "faulted";
-  if (met.life.draining || snapshot.draining) return "draining";
-  const bool works = snapshot.running > 0;
-  if (works && snapshot.last_progress_us > 0 &&
-      static_cast<double>(idle_us) > met.settings.step_timeout_s * 1e6)
-    return "stalled";
-  return "ok";
-}
-
 }  // namespace
 
 awaitable<void> get_models(Exchange& http, Services& met) {
@@ -126,31 +113,6 @@ awaitable<void> get_model(Exchange& http, Services& met) {
   const Result<std::string> missing = api::read_model(body, met.parse);
   const ApiError error(missing.error());
   co_await http.fail(error);
-}
-
-awaitable<void> get_health(Exchange& http, Services& met) {
-  const auto snapshot = met.engine.snapshot();
-  const auto now =
-      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now().time_since_epoch()).count();
-  const std::int64_t idle_us = now - snapshot->last_progress_us;
-  const std::string_view status = health_of(*snapshot, met, idle_us);
-  json::Object out;
-  out.append("status", status);
-  out.append("running", snapshot->running);
-  out.append("waiting", snapshot->waiting);
-  out.append("last_token_age", snapshot->last_progress_us > 0
-                                   ? json::Value(static_cast<double>(idle_us) / 1e6)
-                                   : json::Value());
-  Response response = json_response(out, status == "ok" ? 200 : 503);
-  if (status != "ok") response.headers.emplace_back("Retry-After", "1");
-  co_await http.respond(std::move(response));
-}
-
-awaitable<void> get_alive(Exchange& http, Services&) {
-  json::Object out;
-  out.append("status", "alive");
-  Response response = json_response(out);
-  co_await http.respond(std::move(response));
 }
 
 awaitable<void> get_version(Exchange& http, Services&) {

@@ -75,10 +75,16 @@ constexpr Route kRoutes[] = {
     // probes and numbers
     {"GET", "/health", get_health, "ready to serve", kOpen},
     {"GET", "/health/live", get_alive, "the process runs", kOpen},
+    {"GET", "/health_generate", get_health_generate, "makes one token", kOpen},
     {"GET", "/ping", get_health, "ready to serve", kOpen},
     {"GET", "/version", get_version, "the server's version", kOpen},
     {"GET", "/metrics", get_metrics, "metrics in Prometheus' text format", kOpen},
+    {"GET", "/openapi.json", get_openapi, "this table", kOpen},
     {"GET", "/serve-config", get_serve_config, "every setting and its origin"},
+    {"GET", "/memory", get_memory, "the memory plan and what is in use"},
+    {"GET", "/forward", get_forward, "what a step is made of"},
+    {"GET", "/hardware", get_hardware, "the device and the host"},
+    {"GET", "/v1/events", get_events, "changes of status and load, as server-sent events"},
     // Parts of the public APIs that are not served: a refusal in their own error shape, not a missing page.
     {"POST", "/v1/embeddings", refuse_pooling, "not supported"},
     {"POST", "/v1/rerank", refuse_pooling, "not supported"},

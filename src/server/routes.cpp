@@ -156,6 +156,13 @@ awaitable<void> dispatch(Exchange& http, Services& met) {
       co_await http.fail(draining);
       co_return;
     }
+    if (!met.life.ready) {
+      ++met.counters.refused;
+      api::ApiError loading({ErrorCode::kUnavailable, "the model is still loading", {}});
+      loading.code = "model_loading";
+      co_await http.fail(loading);
+      co_return;
+    }
   }
   co_await found->handler(http, met);
 }

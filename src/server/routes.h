@@ -16,14 +16,14 @@ struct Route {
   std::string_view path;  ///< "{name}" is any one segment, a last "{name*}" anything, slashes too
   Handler handler;
   std::string_view summary;
-  bool open = false;  ///< answered without a key, and while draining
+  bool open = false;  ///< answered without a key, while loading and while draining
   api::Dialect dialect = api::Dialect::kOpenAi;
 };
 // route_table.cpp
 std::span<const Route> routes();
 
 // routes.cpp
-/// Route, method, key, draining, handler: in this order, before any byte of a body is read.
+/// Route, method, key, draining, loading, handler: in this order, before any byte of a body is read.
 awaitable<void> dispatch(Exchange& http, Services& met);
 
 /// 503: the text threads have more to do than fits their queue.
@@ -58,11 +58,19 @@ awaitable<void> delete_conversation_item(Exchange& http, Services& met);
 // messages.cpp
 awaitable<void> post_messages(Exchange& http, Services& met);
 awaitable<void> post_count_tokens(Exchange& http, Services& met);
+// probes.cpp
+awaitable<void> get_health(Exchange& http, Services& met);
+awaitable<void> get_alive(Exchange& http, Services& met);
+awaitable<void> get_health_generate(Exchange& http, Services& met);
+awaitable<void> get_memory(Exchange& http, Services& met);
+awaitable<void> get_forward(Exchange& http, Services& met);
+awaitable<void> get_hardware(Exchange& http, Services& met);
+awaitable<void> get_events(Exchange& http, Services& met);
+// openapi.cpp
+awaitable<void> get_openapi(Exchange& http, Services& met);
 // pages.cpp
 awaitable<void> get_models(Exchange& http, Services& met);
 awaitable<void> get_model(Exchange& http, Services& met);
-awaitable<void> get_health(Exchange& http, Services& met);
-awaitable<void> get_alive(Exchange& http, Services& met);
 awaitable<void> get_version(Exchange& http, Services& met);
 awaitable<void> get_serve_config(Exchange& http, Services& met);
 awaitable<void> get_metrics(Exchange& http, Services& met);

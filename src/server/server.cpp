@@ -13,6 +13,7 @@
 #include "core/concat.h"
 #include "core/log.h"
 #include "server/connection.h"
+#include "server/late_engine.h"
 
 namespace met::server {
 namespace {
@@ -46,7 +47,7 @@ class HttpServer final : public Server {
  public:
   HttpServer(Parts parts, Auth auth)
       : limits_(limits_of(parts.settings)),
-        services_{.engine = parts.engine,
+        services_{.engine = engine_,
                   .text = parts.text,
                   .settings = parts.settings,
                   .parse = parse_context(*parts.text),
@@ -55,6 +56,7 @@ class HttpServer final : public Server {
                   .text_pool = TextPool(static_cast<std::size_t>(parts.settings.text_threads),
                                         static_cast<int>(4 * parts.settings.max_num_seqs)),
                   .stores = Stores(parts.settings),
+                  .facts = {},
                   .life = {}} {
     for (std::int64_t i = 0; i < parts.settings.io_threads; ++i)
       loops_.push_back(std::make_unique<asio::io_context>(1));
@@ -78,9 +80,12 @@ class HttpServer final : public Server {
     if (!code) acceptor_->set_option(asio::socket_base::reuse_address(true), code);
     if (!code) acceptor_->bind(endpoint, code);
     if (!code) acceptor_->listen(4096, code);
-    if (code)
+    if (code) {
+      const bool address_is_wrong = code == asio::error::address_family_not_supported ||
+                                    code == boost::system::errc::address_not_available;
       return fail(ErrorCode::kIo, concat("cannot listen on ", s.bind, " port ", s.port, ": ", code.message()),
-                  "--port");
+                  address_is_wrong ? "--bind" : "--port");
+    }
     port_ = acceptor_->local_endpoint().port();
     if (!address.is_loopback() && !services_.auth.required())
       log::warn(concat("listening on ", s.bind,
@@ -89,6 +94,13 @@ class HttpServer final : public Server {
   }
 
   int port() const override { return port_; }
+
+  void attach(scheduler::Client& engine, Facts facts) override {
+    services_.facts = std::move(facts);
+    engine_.attach(engine);
+    services_.life.ready = true;
+    log::info(concat("ready: http://", url_host(), ":", port_));
+  }
 
   int run(bool signals) override {
     std::vector<asio::executor_work_guard<asio::io_context::executor_type>> guards;
@@ -101,7 +113,8 @@ class HttpServer final : public Server {
     }
     asio::co_spawn(*loops_[0], accept_all(), asio::detached);
     asio::co_spawn(*loops_[0], end_when_told(), asio::detached);
-    log::info(concat("ready: http://", url_host(), ":", port_));
+    if (!engine_.attached())
+      log::info(concat("listening on ", url_host(), ":", port_, " while the model loads"));
     std::vector<std::jthread> threads;
     for (std::size_t i = 1; i < loops_.size(); ++i) threads.emplace_back([this, i] { loops_[i]->run(); });
     loops_[0]->run();
@@ -171,6 +184,7 @@ class HttpServer final : public Server {
   }
 
   const ConnectionLimits limits_;
+  LateEngine engine_;
   Services services_;
   // Loops go before what their coroutines use.
   std::vector<std::unique_ptr<asio::io_context>> loops_;

@@ -13,6 +13,7 @@
 #include "scheduler/request.h"
 #include "server/auth.h"
 #include "server/counters.h"
+#include "server/facts.h"
 #include "server/stores.h"
 #include "server/text_pool.h"
 
@@ -20,6 +21,7 @@ namespace met::server {
 
 /// Where the process is in its life; written by the server, read by handlers.
 struct Lifecycle {
+  std::atomic<bool> ready = false;  ///< an engine is attached
   std::atomic<bool> draining = false;
   std::atomic<int> exchanges = 0;    ///< requests that are being answered
   std::atomic<int> connections = 0;  ///< open sockets
@@ -34,6 +36,7 @@ struct Services {
   Counters counters;
   TextPool text_pool;
   Stores stores;
+  Facts facts;  ///< written before `life.ready`
   Lifecycle life;
 };
 

@@ -268,6 +268,15 @@ TEST(GenerationDefaults, ReadsWhatIsThereAndNamesWhatIsWrong) {
   EXPECT_FALSE(parse("[]").has_value());
 }
 
+TEST(EnvironmentTable, NamesWhatNothingReads) {
+  const Environment e({{"METRALE_STORE_TTL_SECOND", "5"},
+                       {"METRALE_TARGET_HW", "cpu"},
+                       {"PATH", "/bin"},
+                       {"METRALE_AAA", ""},
+                       {"METRALE_MAX_BODY_BYTES", "5000"}});
+  EXPECT_EQ(e.unknown(), (std::vector<std::string>{"METRALE_AAA", "METRALE_STORE_TTL_SECOND"}));
+}
+
 TEST(EnvironmentTable, HoldsValuesAndCountsEmptyAsAbsent) {
   const Environment e({{"HF_HOME", "/models"}, {"HOME", ""}});
   EXPECT_EQ(e.get("HF_HOME"), "/models");

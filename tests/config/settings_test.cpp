@@ -70,6 +70,18 @@ TEST(Settings, AMistypedFlagGetsTheNearestOne) {
   EXPECT_THAT(read({"--something-else"}).error()[0].message, HasSubstr("--help"));
 }
 
+TEST(Settings, CorsOriginsAreWhatABrowserSends) {
+  for (const char* good : {"*", "https://a.example", "http://[::1]:8080", "null"}) {
+    const auto read = read_settings(std::vector<std::string>{"--cors-origin", good}, {});
+    EXPECT_TRUE(read) << good;
+  }
+  for (const char* bad : {"foo", "https://", "https://a.example/", "://a", "http://a b", "https://a?x"}) {
+    const auto read = read_settings(std::vector<std::string>{"--cors-origin", bad}, {});
+    ASSERT_FALSE(read) << bad;
+    EXPECT_EQ(read.error()[0].field, "--cors-origin");
+  }
+}
+
 TEST(Settings, FlagBeatsFileBeatsEnvironmentBeatsHardware) {
   const std::string path = testing::TempDir() + "/met_settings.toml";
   std::ofstream(path)

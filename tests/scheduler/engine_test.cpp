@@ -102,6 +102,12 @@ TEST(Engine, RefusesWhatCanNeverRunAndNamesTheField) {  // R1, R13
   Request negative = request_of(4, 1);
   negative.prompt[2] = -5;
   EXPECT_EQ(field_of(negative), "prompt");
+  Request only_ends = request_of(4, 8);
+  only_ends.eos_ids = {1};
+  only_ends.stop_ids = {2};
+  only_ends.sampling.allowed_token_ids = {1, 2};
+  only_ends.sampling.min_tokens = 1;
+  EXPECT_EQ(field_of(only_ends), "allowed_token_ids");
 }
 
 TEST(Engine, IsFullAtItsLimitAndSaysSo) {  // E11, E12

@@ -64,6 +64,28 @@ TEST(Chat, StreamIsTheSameTextInOrderedChunks) {
                                  .as_string());
 }
 
+TEST(Chat, AnEndAtOnceHasItsEntryInBothForms) {
+  Served met(saying(""));
+  const json::Value plain =
+      parsed(met.ask(post(kChat, chat_body(R"(,"logprobs":true,"top_logprobs":2)"))).body);
+  EXPECT_EQ(at(plain, "choices", 0, "message", "content"), json::Value(""));
+  const json::Value& entries = at(plain, "choices", 0, "logprobs", "content");
+  ASSERT_EQ(entries.as_array().size(), 1U);
+  EXPECT_EQ(at(entries, 0, "top_logprobs").as_array().size(), 2U);
+  const auto chunks =
+      chunks_of(met.ask(post(kChat, chat_body(R"(,"logprobs":true,"top_logprobs":2,"stream":true)"))).body);
+  EXPECT_EQ(at(chunks.back(), "choices", 0, "logprobs", "content"), entries);
+  EXPECT_EQ(at(chunks.back(), "choices", 0, "finish_reason"), json::Value("stop"));
+}
+
+TEST(Chat, MinTokensHoldsStopStringsBack) {
+  Served met(saying("one stop two stop three"));
+  const json::Value v =
+      parsed(met.ask(post(kChat, chat_body(R"(,"max_tokens":50,"stop":"stop","min_tokens":10)"))).body);
+  EXPECT_EQ(at(v, "choices", 0, "message", "content"), json::Value("one stop two "));
+  EXPECT_EQ(at(v, "choices", 0, "stop_reason"), json::Value("stop"));
+}
+
 TEST(Chat, StopStringsCutAndAreNamed) {
   Served met(saying("The quick brown fox"));
   const auto ask = [&](const std::string& members) {
@@ -93,7 +115,8 @@ TEST(Chat, ChoicesLogprobsAndIds) {
   ASSERT_EQ(at(v, "choices").as_array().size(), 2U);
   EXPECT_EQ(at(v, "usage", "completion_tokens").as_int(), 6);
   const json::Value& entries = at(v, "choices", 1, "logprobs", "content");
-  ASSERT_EQ(entries.as_array().size(), 2U);
+  ASSERT_EQ(entries.as_array().size(), 3U) << "one an id; the end token's adds no text";
+  EXPECT_EQ(at(entries, 2, "token"), json::Value(""));
   EXPECT_EQ(at(entries, 0, "token"), json::Value("a"));
   EXPECT_EQ(at(entries, 0, "bytes", 0).as_int(), 'a');
   EXPECT_EQ(at(entries, 0, "top_logprobs").as_array().size(), 3U);
@@ -189,12 +212,12 @@ TEST(Completions, EchoLogprobsAndOffsets) {
   EXPECT_EQ(at(zero, "choices", 0, "text"), json::Value("abc"));
   EXPECT_EQ(at(zero, "usage", "completion_tokens").as_int(), 0);
   const json::Value lp = at(ask(R"(,"echo":true,"logprobs":1)"), "choices", 0, "logprobs");
-  EXPECT_EQ(json::write(at(lp, "tokens")), R"(["a","b","c","x","y","z"])");
+  EXPECT_EQ(json::write(at(lp, "tokens")), R"(["a","b","c","x","y","z",""])");
   EXPECT_TRUE(at(lp, "token_logprobs", 0).is_null());
-  EXPECT_EQ(json::write(at(lp, "text_offset")), "[0,1,2,3,4,5]");
+  EXPECT_EQ(json::write(at(lp, "text_offset")), "[0,1,2,3,4,5,6]");
   const json::Value scored = at(ask(R"(,"echo":true,"logprobs":1,"max_tokens":0)"), "choices", 0, "logprobs");
   EXPECT_EQ(json::write(at(scored, "tokens")), R"(["a","b","c"])");
-  EXPECT_EQ(at(ask(R"(,"logprobs":0)"), "choices", 0, "logprobs", "tokens").as_array().size(), 3U);
+  EXPECT_EQ(at(ask(R"(,"logprobs":0)"), "choices", 0, "logprobs", "tokens").as_array().size(), 4U);
   const json::Value pl = ask(R"(,"prompt_logprobs":2)");
   ASSERT_EQ(at(pl, "choices", 0, "prompt_logprobs").as_array().size(), 3U);
   EXPECT_TRUE(at(pl, "choices", 0, "prompt_logprobs", 0).is_null());

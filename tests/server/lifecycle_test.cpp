@@ -133,10 +133,80 @@ TEST(Shutdown, AFaultExitsWithThree) {  // F4
 TEST(Shutdown, APortInUseIsAnErrorThatNamesTheFlag) {
   Served met;
   auto settings = config::read_settings(std::vector<std::string>{"--port", std::to_string(met.port())}, {});
-  const auto second =
-      server::Server::open({.engine = met.engine, .text = tiny_text(), .settings = *settings});
+  const auto second = server::Server::open({.text = tiny_text(), .settings = *settings});
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().field, "--port");
+}
+
+TEST(Shutdown, AnAddressThatIsNotOursNamesItsFlag) {
+  auto settings = config::read_settings(std::vector<std::string>{"--port", "0", "--bind", "192.0.2.1"}, {});
+  const auto server = server::Server::open({.text = tiny_text(), .settings = *settings});
+  ASSERT_FALSE(server);
+  EXPECT_EQ(server.error().field, "--bind");
+}
+
+TEST(Loading, ProbesSayItAndTheRestWaits) {
+  Served met(saying("x"), {}, /*attached=*/false);
+  EXPECT_EQ(at(parsed(met.ask(get("/health")).body), "status"), json::Value("loading"));
+  EXPECT_EQ(met.ask(get("/health")).status, 503);
+  EXPECT_EQ(met.ask(get("/health/live")).status, 200);
+  EXPECT_EQ(met.ask(get("/health_generate")).status, 503);
+  const Answer early = met.ask(post(kChat, chat_body()));
+  EXPECT_EQ(early.status, 503);
+  EXPECT_EQ(at(parsed(early.body), "error", "code"), json::Value("model_loading"));
+  EXPECT_EQ(early.header("retry-after"), "1");
+  met.server->attach(met.engine, {.memory = json::Object{{"budget_bytes", 7}}});
+  EXPECT_EQ(met.ask(get("/health")).status, 200);
+  EXPECT_EQ(met.ask(post(kChat, chat_body())).status, 200);
+  EXPECT_EQ(at(parsed(met.ask(get("/memory")).body), "budget_bytes"), json::Value(7));
+}
+
+TEST(Loading, AShutdownDoesNotWaitForTheModel) {
+  Served met({}, {}, /*attached=*/false);
+  EXPECT_EQ(met.stop(), 0);
+}
+
+TEST(Probes, GenerateMakesOneToken) {
+  Served met(saying("abc"));
+  const Answer answer = met.ask(get("/health_generate"));
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(met.engine.finished(), 1);
+  EXPECT_EQ(met.engine.last_request().max_tokens, 1);
+}
+
+TEST(Probes, EventsTellStatusAndLoad) {
+  Served met(saying("abc"));
+  Client client(met.port());
+  client.send(get("/v1/events"));
+  ASSERT_TRUE(client.read_until("event: load"));
+  EXPECT_THAT(client.buffered(), HasSubstr("event: status\ndata: {\"status\":\"ok\"}"));
+  met.server->shut_down();
+  EXPECT_TRUE(client.read_until("draining"));
+}
+
+TEST(Pages, OpenapiIsTheTable) {
+  Served met;
+  const json::Value v = parsed(met.ask(get("/openapi.json")).body);
+  const json::Value& paths = at(v, "paths");
+  ASSERT_TRUE(paths.is_object());
+  EXPECT_NE(at(paths, "/v1/chat/completions").find("post"), nullptr);
+  const json::Value& item = at(paths, "/v1/conversations/{conversation_id}/items/{item_id}", "get");
+  EXPECT_EQ(at(item, "parameters").as_array().size(), 2U);
+  EXPECT_EQ(item.find("security") != nullptr, true);
+  EXPECT_EQ(at(paths, "/health", "get").find("security"), nullptr);
+  // Each path answers something else than "no such route".
+  for (const auto& [path, methods] : paths.as_object())
+    EXPECT_NE(met.ask("OPTIONS " + path + " HTTP/1.1\r\nHost: x\r\n\r\n").status, 404) << path;
+}
+
+TEST(Pages, WhatIsNotServedSaysSo) {
+  Served met;
+  for (const char* path : {"/v1/embeddings", "/v1/rerank", "/v1/score", "/v1/lora/load", "/v1/moderations",
+                           "/v1/images/generations", "/v1/responses/compact"}) {
+    const Answer answer = met.ask(post(path, "{}"));
+    EXPECT_EQ(answer.status, 501) << path;
+    EXPECT_THAT(at(parsed(answer.body), "error", "message").as_string(), HasSubstr("not supported"));
+  }
 }
 
 TEST(Keys, TheTable) {

@@ -31,6 +31,29 @@ std::string run(StopMatcher matcher, const std::vector<std::string>& pieces,
   return out;
 }
 
+TEST(StopMatcher, CountsOnlyWhatEndsWhileArmed) {
+  struct Case {
+    const char* before;  ///< pushed while not armed
+    const char* after;
+    const char* text;
+    bool stops;
+  };
+  for (const auto& [before, after, text, stops] :
+       {Case{"a stop b", " and stop c", "a stop b and ", true}, Case{"a st", "op b", "a ", true},
+        Case{"a stop", " b", "a stop b", false}, Case{"stopstop", "", "stopstop", false},
+        Case{"stopst", "op", "stop", true}}) {
+    StopMatcher matcher = *StopMatcher::create(std::vector<std::string>{"stop"});
+    std::string out;
+    matcher.arm(false);
+    matcher.push(before, out);
+    matcher.arm(true);
+    matcher.push(after, out);
+    if (!matcher.stopped()) matcher.flush(out);
+    EXPECT_EQ(out, text) << before << "|" << after;
+    EXPECT_EQ(matcher.stopped(), stops) << before << "|" << after;
+  }
+}
+
 TEST(StopMatcher, AgreesWithTheCorpusAfterEachPieceAndAtEverySplit) {
   for (const json::Value& record :
        test::read_records(test::source_dir() / "tests/text/data/stops/cases.jsonl")) {

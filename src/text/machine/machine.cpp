@@ -14,6 +14,7 @@ Machine::Machine(const Tokenizer& tokenizer, const MachineOptions& options, Stop
     : tokenizer_(&tokenizer),
       decoder_(tokenizer, options.skip_special),
       stop_(std::move(stop)),
+      min_tokens_(static_cast<std::size_t>(std::max<std::int64_t>(options.min_tokens, 0))),
       calls_max_(options.format.calls_max) {
   if (options.format.is_plain()) return;
   const auto markers = reasoning_markers(options.format.reasoning);
@@ -35,6 +36,7 @@ std::vector<Piece> Machine::push(std::span<const TokenId> ids) {
   for (const TokenId id : ids) {
     if (stopped()) break;
     ++ids_;
+    stop_.arm(ids_ > min_tokens_);
     if (parser_)
       push_parsed(id, out);
     else

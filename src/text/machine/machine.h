@@ -20,7 +20,8 @@ namespace met::text {
 
 struct MachineOptions {
   std::vector<std::string> stops;
-  bool include_stop = false;  ///< keep the stop string at the end of the text
+  bool include_stop = false;    ///< keep the stop string at the end of the text
+  std::int64_t min_tokens = 0;  ///< a stop string that ends in the first ones is text
   bool skip_special =
       true;             ///< special tokens give no text, but for those that the format's markup is made of
   AnswerFormat format;  ///< where reasoning and calls stand
@@ -61,6 +62,7 @@ class Machine {
   std::optional<AnswerParser> parser_;                    // none: all text is content
   std::vector<std::pair<TokenId, std::size_t>> markers_;  // tokens that part channels, and their numbers
   std::vector<TokenId> shown_;                            // special tokens that give text all the same
+  std::size_t min_tokens_ = 0;
   int calls_max_ = 0;
   bool calls_ended_ = false;
   std::size_t ids_ = 0;        // pushed and not ignored

@@ -107,7 +107,7 @@ void StopMatcher::push(std::string_view bytes, std::string& out) {
     held_ += c;
     state_ = automaton_->step(state_, c);
     const StopAutomaton::Node& node = automaton_->at(state_);
-    if (node.stop >= 0) {
+    if (node.stop >= 0 && armed_) {
       stopped_ = static_cast<std::size_t>(node.stop);
       const std::size_t kept = include_stop_ ? held_.size() : held_.size() - node.stop_bytes;
       out.append(held_, 0, kept);

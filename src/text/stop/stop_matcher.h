@@ -30,6 +30,8 @@ class StopMatcher {
   static constexpr std::size_t kStopsMax = 16;
   static constexpr std::size_t kStopBytesMax = 8192;
 
+  /// Whether a stop that ends in what is pushed from now on counts; it may have begun before. At first it does.
+  void arm(bool armed) { armed_ = armed; }
   /// Appends to `out` what can no longer belong to a stop. After a stop was found nothing is appended.
   void push(std::string_view bytes, std::string& out);
   /// Appends what is still held: the stream has ended without a stop.
@@ -44,6 +46,7 @@ class StopMatcher {
  private:
   std::shared_ptr<const StopAutomaton> automaton_;
   bool include_stop_ = false;
+  bool armed_ = true;
   std::uint32_t state_ = 0;
   std::string held_;
   std::optional<std::size_t> stopped_;
