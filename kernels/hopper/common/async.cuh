@@ -99,6 +99,9 @@ __device__ inline void shared_store_word(std::uint32_t at, std::uint32_t v) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(v) : "memory");
 }
 
+/// Asks the L2 cache for the 128 bytes around `p`.
+__device__ inline void prefetch_line(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
 // ---- clusters ----
 
 /// Arrives at a barrier of any block of the cluster; what this thread wrote before is visible to who waits.
@@ -181,6 +184,17 @@ __device__ inline void load_box_multicast(std::uint32_t to, const met::DeviceTen
 
 /// Ordinary writes of shared memory before it become visible to the copy engine and to WGMMA.
 __device__ inline void async_proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+/// `bytes` of plain memory, a multiple of 16, both sides 16-byte aligned; they count at `barrier`.
+__device__ inline void load_bytes(std::uint32_t to, const void* from, std::uint32_t bytes,
+                                  std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
+__device__ inline float shared_load_float(std::uint32_t at) { return __uint_as_float(shared_load_word(at)); }
 
 // ---- registers of a warpgroup ----
 

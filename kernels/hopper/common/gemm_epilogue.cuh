@@ -159,6 +159,21 @@ __device__ void add_bias(const float* bias, float (&d)[4 * Groups], int column, 
   }
 }
 
+/// Multiplies by scale[column], FP32.
+template <int Groups>
+__device__ void scale_columns(const float* scale, float (&d)[4 * Groups], int column, int n, int lane) {
+#pragma unroll
+  for (int j = 0; j < Groups; ++j) {
+    const int at = column + 8 * j + 2 * (lane % 4);
+    if (at >= n) continue;
+    const float2 v = *reinterpret_cast<const float2*>(scale + at);
+    d[4 * j] *= v.x;
+    d[4 * j + 1] *= v.y;
+    d[4 * j + 2] *= v.x;
+    d[4 * j + 3] *= v.y;
+  }
+}
+
 /// All of it: `row` is the warp's first row of x, `column` the row of W of the first accumulator.
 template <int Groups>
 __device__ void epilogue(const met::GemmArgs& args, float (&d)[4 * Groups], std::uint32_t staging, int row,
@@ -172,6 +187,8 @@ __device__ void epilogue(const met::GemmArgs& args, float (&d)[4 * Groups], std:
   to.columns = gated ? args.n / 2 : args.n;
   to.ldy = args.ldy;
   to.y = (args.epilogue == Epilogue::kResidual ? args.residual : args.y) + row * args.ldy;
+  if (args.weight_scales != nullptr && args.block_scales == 0)
+    scale_columns<Groups>(args.weight_scales, d, column, args.n, to.lane);
   if (args.bias != nullptr) add_bias<Groups>(args.bias, d, column, args.n, to.lane);
   switch (args.epilogue) {
     case Epilogue::kStore:

@@ -20,6 +20,7 @@ constexpr int kGroupThreads = kGroupWarps * kWarpThreads;
 constexpr int kConsumerWarps = 8;
 constexpr int kConsumers = kConsumerWarps * kWarpThreads;
 constexpr int kThreads = kConsumers + kGroupThreads;  // the last warpgroup feeds the ring
+constexpr int kGroupRows = 64;                        // rows of x that a warpgroup multiplies
 constexpr int kTileM = 128;                           // rows of x in a tile, 64 a warpgroup
 constexpr int kRowBytes = 128;                        // of a stage: 64 BF16 or 128 E4M3 values of k
 constexpr int kXBoxRows = 64;                         // rows of a tensor copy of x
@@ -37,7 +38,8 @@ enum class Share {
   kSplit,  // one tile, each block takes a part of k
 };
 
-template <int N, Share Mode, int Blocks, int Stages>
+/// ScaleBytes: of a stage, for the scales of its rows of x.
+template <int N, Share Mode, int Blocks, int Stages, int ScaleBytes = 0>
 struct Tile {
   static constexpr int kN = N;  // rows of W in a tile
   static constexpr Share kShare = Mode;
@@ -47,11 +49,12 @@ struct Tile {
   static constexpr int kMTiles = Mode == Share::kPair ? 2 : 1;  // of a cluster
   static constexpr int kXBytes = kTileM * kRowBytes;
   static constexpr int kStageBytes = kXBytes + N * kRowBytes;
+  static constexpr int kScaleBytes = ScaleBytes;
   static constexpr int kOwnColumns = N / kSplits;  // that a block adds up and stores
   static constexpr int kSumBytes = kSplits > 1 ? N* kTileM * 4 : 0;
   static constexpr int kBarriers = 2 * Stages + 2;
   static constexpr int kSharedBytes =
-      1024 + Stages * kStageBytes + kConsumerWarps * kStagingBytes + kSumBytes + kBarriers * 8;
+      1024 + Stages * (kStageBytes + ScaleBytes) + kConsumerWarps * kStagingBytes + kSumBytes + kBarriers * 8;
   static_assert(kSharedBytes <= 232448, "more shared memory than a block can have");
   static_assert(N % kWBoxRows == 0 && kOwnColumns % 16 == 0);
   static_assert(Mode != Share::kPair || N % (2 * kWBoxRows) == 0, "each block of a pair loads whole boxes");
@@ -64,6 +67,7 @@ struct Shared {
   std::uint32_t ring;
   std::uint32_t staging;
   std::uint32_t sums;
+  std::uint32_t x_scales;
   std::uint32_t barriers;
 
   __device__ static Shared at(const void* memory) {
@@ -71,11 +75,13 @@ struct Shared {
     s.ring = (shared_address(memory) + 1023) & ~1023U;
     s.staging = s.ring + T::kStages * T::kStageBytes;
     s.sums = s.staging + kConsumerWarps * kStagingBytes;
-    s.barriers = s.sums + T::kSumBytes;
+    s.x_scales = s.sums + T::kSumBytes;
+    s.barriers = s.x_scales + T::kStages * T::kScaleBytes;
     return s;
   }
   __device__ std::uint32_t x(int stage) const { return ring + stage * T::kStageBytes; }
   __device__ std::uint32_t weights(int stage) const { return x(stage) + T::kXBytes; }
+  __device__ std::uint32_t scales(int stage) const { return x_scales + stage * T::kScaleBytes; }
   __device__ std::uint32_t full(int stage) const { return barriers + 8 * stage; }
   __device__ std::uint32_t empty(int stage) const { return barriers + 8 * (T::kStages + stage); }
   __device__ std::uint32_t summed() const { return barriers + 8 * (2 * T::kStages); }  // all parts are here
@@ -111,89 +117,100 @@ struct RingAt {
 // ---- the order of tiles ----
 
 struct TileAt {
-  int row;     // first row of x
-  int column;  // first row of W
+  int row;       // first row of x
+  int column;    // first row of W
+  int unit_row;  // first row of x of the whole cluster
 };
 
-/// Clusters take tiles round robin. Neighbours in the order share rows of x and of W in the cache: groups of kGroupRows
-/// rows of x go over all of W, every other one backwards.
+/// Clusters take tiles round robin. Neighbours in the order share rows of x and of W in the cache: groups of kGroup
+/// units of rows go over all of W, every other one backwards. Where few rows can come at all, the order does not depend on
+/// how many do, and the first tile's weights are loaded before that is known.
 template <class T>
 struct TileOrder {
   static constexpr int kUnitRows = kTileM * T::kMTiles;
   static constexpr int kGroup = 2048 / kUnitRows;  // units of rows that pass over W together
+  static constexpr int kEarlyRows = 512;
   int m_units;
   int n_tiles;
 
-  __device__ TileOrder(int tokens, int n)
-      : m_units((tokens + kUnitRows - 1) / kUnitRows), n_tiles((n + T::kN - 1) / T::kN) {}
+  __device__ TileOrder(int rows, int n)
+      : m_units((rows + kUnitRows - 1) / kUnitRows), n_tiles((n + T::kN - 1) / T::kN) {}
+  __device__ static bool known_early(const GemmArgs& args) { return args.tokens_max <= kEarlyRows; }
+  __device__ static TileOrder early(const GemmArgs& args) { return {args.tokens_max, args.n}; }
+  __device__ static TileOrder of(const GemmArgs& args) {
+    return {known_early(args) ? args.tokens_max : args.counts->tokens, args.n};
+  }
+
   __device__ int count() const { return m_units * n_tiles; }
+  __device__ int first() const { return blockIdx.x / T::kBlocks; }
+  __device__ int step() const { return gridDim.x / T::kBlocks; }
   __device__ TileAt at(int index, int rank) const {
     const int group = index / (kGroup * n_tiles);
     const int in_group = index - group * kGroup * n_tiles;
     const int units = min(kGroup, m_units - group * kGroup);
     const int n_tile = in_group / units;
-    const int unit = group * kGroup + in_group - n_tile * units;
-    const int m_tile = unit * T::kMTiles + (T::kShare == Share::kPair ? rank : 0);
-    return {m_tile * kTileM, (group % 2 != 0 ? n_tiles - 1 - n_tile : n_tile) * T::kN};
+    const int unit_row = (group * kGroup + in_group - n_tile * units) * kUnitRows;
+    return {unit_row + (T::kShare == Share::kPair ? rank * kTileM : 0),
+            (group % 2 != 0 ? n_tiles - 1 - n_tile : n_tile) * T::kN, unit_row};
   }
 };
 
-/// Blocks of k, each kRowBytes wide, that this block multiplies.
+/// Stages of k that this block multiplies.
 struct KRange {
   int begin;
   int end;
 };
 
 template <class T>
-__device__ KRange k_range(int k_bytes, int rank) {
-  const int blocks = (k_bytes + kRowBytes - 1) / kRowBytes;
-  if (T::kSplits == 1) return {0, blocks};
-  return {blocks * rank / T::kSplits, blocks * (rank + 1) / T::kSplits};
+__device__ KRange k_range(int k, int stage_values, int rank) {
+  const int stages = (k + stage_values - 1) / stage_values;
+  if (T::kSplits == 1) return {0, stages};
+  return {stages * rank / T::kSplits, stages * (rank + 1) / T::kSplits};
+}
+
+/// Stages whose weights are loaded early.
+template <class T>
+__device__ int stages_early(const GemmArgs& args, KRange range) {
+  if (!TileOrder<T>::known_early(args)) return 0;
+  return min(T::kStages, range.end - range.begin);
 }
 
 // ---- filling the ring ----
 
-/// One thread. `values` of k lie in kRowBytes.
+/// One thread; announces all bytes of the stage.
 template <class T>
-__device__ void load_stage(const GemmArgs& args, const Shared<T>& shared, int stage, TileAt tile, int k,
-                           int rank) {
+__device__ void load_weights(const GemmArgs& args, const Shared<T>& shared, int stage, int row, int k,
+                             int rank) {
   const std::uint32_t full = shared.full(stage);
-  barrier_expect(full, T::kStageBytes);
-#pragma unroll
-  for (int box = 0; box < kTileM / kXBoxRows; ++box)
-    load_box(shared.x(stage) + box * kXBoxBytes, args.x, k, tile.row + box * kXBoxRows, full);
-  constexpr int kWeightBoxes = T::kN / kWBoxRows;
+  barrier_expect(full, T::kStageBytes + T::kScaleBytes);
+  constexpr int kBoxes = T::kN / kWBoxRows;
   if constexpr (T::kShare == Share::kPair) {
-    constexpr int kHalf = kWeightBoxes / 2;
+    constexpr int kHalf = kBoxes / 2;
 #pragma unroll
     for (int i = 0; i < kHalf; ++i) {
       const int box = rank * kHalf + i;
-      load_box_multicast(shared.weights(stage) + box * kWBoxBytes, args.weights, k,
-                         tile.column + box * kWBoxRows, full, 0b11);
+      load_box_multicast(shared.weights(stage) + box * kWBoxBytes, args.weights, k, row + box * kWBoxRows,
+                         full, 0b11);
     }
   } else {
 #pragma unroll
-    for (int box = 0; box < kWeightBoxes; ++box)
-      load_box(shared.weights(stage) + box * kWBoxBytes, args.weights, k, tile.column + box * kWBoxRows,
-               full);
+    for (int box = 0; box < kBoxes; ++box)
+      load_box(shared.weights(stage) + box * kWBoxBytes, args.weights, k, row + box * kWBoxRows, full);
   }
 }
 
-/// Keeps the ring full for all tiles of this cluster. One thread.
-template <class T, int KValues>
-__device__ void produce(const GemmArgs& args, const Shared<T>& shared, int rank) {
-  prefetch_map(args.weights);
-  prefetch_map(args.x);
-  wait_for_producers();
-  const TileOrder<T> order(args.counts->tokens, args.n);
-  const KRange range = k_range<T>(args.k * (kRowBytes / KValues), rank);
-  RingAt<T> at;
-  for (int index = blockIdx.x / T::kBlocks; index < order.count(); index += gridDim.x / T::kBlocks) {
-    const TileAt tile = order.at(index, rank);
-    for (int block = range.begin; block < range.end; ++block, at.next()) {
-      barrier_wait_cluster(shared.empty(at.stage), at.round ^ 1);
-      load_stage(args, shared, at.stage, tile, block * KValues, rank);
-    }
+/// `block`: of k, numbers the scales.
+template <class T>
+__device__ void load_x(const GemmArgs& args, const Shared<T>& shared, int stage, int row, int k, int block) {
+  const std::uint32_t full = shared.full(stage);
+#pragma unroll
+  for (int box = 0; box < kTileM / kXBoxRows; ++box)
+    load_box(shared.x(stage) + box * kXBoxBytes, args.x, k, row + box * kXBoxRows, full);
+  if constexpr (T::kScaleBytes > 0) {
+    const int scales_row =
+        row < args.x_scales_ld ? row : 0;  // the second tile of a pair may lie behind all rows
+    load_bytes(shared.scales(stage), args.x_scales + block * args.x_scales_ld + scales_row, T::kScaleBytes,
+               full);
   }
 }
 

@@ -72,7 +72,7 @@ struct GemmArgs {
   DeviceTensorMap x;        // [tokens_max, k]
   const StepCounts* counts;
   const float* weight_scales;  // as ProjectionArgs
-  const float* x_scales;       // E4M3 x: [tokens, ceil(k / 128)] FP32; else null
+  const float* x_scales;       // E4M3 x: [ceil(k / 128), x_scales_ld] FP32; else null
   const float* bias;
   Bf16Bits* residual;
   Bf16Bits* y;
@@ -81,6 +81,21 @@ struct GemmArgs {
   std::int32_t k;
   std::int32_t block_scales;
   Epilogue epilogue;
+  std::int32_t tokens_max;   // rows of x that may come; set by the plan
+  std::int32_t x_scales_ld;  // a multiple of 128, at least the rows of x
+};
+
+/// E4M3 rows for `gemm` (module `quantise`): v = x[t, k], or x[t, k] / rms(x[t]) * norm[k] where given; for each 128 of
+/// k scale = max |v| / 448, y = v / scale, k in the order of met/e4m3_order.h.
+struct QuantiseArgs {
+  const Bf16Bits* x;  // [tokens, k]
+  const float* norm;  // [k] or null
+  std::uint8_t* y;    // [tokens, k] E4M3
+  float* scales;      // [ceil(k / 128), scales_ld]
+  const StepCounts* counts;
+  std::int32_t k;
+  std::int32_t scales_ld;
+  float eps;
 };
 
 /// What both attention kernels know of a layer. Caches: [blocks, kv_heads, 16, head_dim], BF16 or E4M3.

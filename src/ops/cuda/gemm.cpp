@@ -4,6 +4,7 @@
 #include <bit>
 #include <string>
 
+#include "met/e4m3_order.h"
 #include "ops/kernel_lookup.h"
 
 namespace met::ops::cuda {
@@ -13,105 +14,86 @@ namespace {
 constexpr std::uint32_t kThreads = 384;
 constexpr int kTileRows = 128;
 constexpr int kRowBytes = 128;
-constexpr std::uint32_t kStageValues = kRowBytes / 2;
 constexpr std::uint32_t kXBoxRows = 64;
 constexpr std::uint32_t kWeightBoxRows = 32;
 constexpr int kStagingBytes = 8 * 16 * kRowBytes;
 
-constexpr int shared_bytes(int columns, int stages, int splits) {
+constexpr int kOrder = 8;  // values that one store takes: n and k are multiples
+
+enum class Share { kNone, kPair, kSplit };
+
+/// E4M3 stages hold the scales of their rows of x too.
+constexpr GemmTile tile(std::string_view entry, DType weights, int columns, Share share, int blocks,
+                        int stages, double ns_k, double us_tile) {
+  const int splits = share == Share::kSplit ? blocks : 1;
   const int sums = splits > 1 ? columns * kTileRows * 4 : 0;
-  return 1024 + stages * (kTileRows + columns) * kRowBytes + kStagingBytes + sums + (2 * stages + 2) * 8;
+  const int stage = (kTileRows + columns) * kRowBytes + (weights == DType::kF8E4M3 ? kTileRows * 4 : 0);
+  return {.entry = entry,
+          .weights = weights,
+          .columns = columns,
+          .blocks = blocks,
+          .m_tiles = share == Share::kPair ? blocks : 1,
+          .splits = splits,
+          .shared_bytes = 1024 + stages * stage + kStagingBytes + sums + (2 * stages + 2) * 8,
+          .ns_k = ns_k,
+          .us_tile = us_tile};
 }
 
+// Times from Qwen3-8B's shapes at 128 to 1,024 rows on an H200 (docs/performance.md).
 constexpr GemmTile kTiles[] = {
-    {.entry = "gemm_bf16_256_pair",
-     .columns = 256,
-     .blocks = 2,
-     .m_tiles = 2,
-     .splits = 1,
-     .shared_bytes = shared_bytes(256, 4, 1),
-     .cost = 256},
-    {.entry = "gemm_bf16_192",
-     .columns = 192,
-     .blocks = 1,
-     .m_tiles = 1,
-     .splits = 1,
-     .shared_bytes = shared_bytes(192, 5, 1),
-     .cost = 200},
-    {.entry = "gemm_bf16_128_pair",
-     .columns = 128,
-     .blocks = 2,
-     .m_tiles = 2,
-     .splits = 1,
-     .shared_bytes = shared_bytes(128, 6, 1),
-     .cost = 140},
-    {.entry = "gemm_bf16_128",
-     .columns = 128,
-     .blocks = 1,
-     .m_tiles = 1,
-     .splits = 1,
-     .shared_bytes = shared_bytes(128, 6, 1),
-     .cost = 140},
-    {.entry = "gemm_bf16_96",
-     .columns = 96,
-     .blocks = 1,
-     .m_tiles = 1,
-     .splits = 1,
-     .shared_bytes = shared_bytes(96, 7, 1),
-     .cost = 110},
-    {.entry = "gemm_bf16_96_split2",
-     .columns = 96,
-     .blocks = 2,
-     .m_tiles = 1,
-     .splits = 2,
-     .shared_bytes = shared_bytes(96, 5, 2),
-     .cost = 115},
-    {.entry = "gemm_bf16_128_split2",
-     .columns = 128,
-     .blocks = 2,
-     .m_tiles = 1,
-     .splits = 2,
-     .shared_bytes = shared_bytes(128, 4, 2),
-     .cost = 145},
-    {.entry = "gemm_bf16_128_split4",
-     .columns = 128,
-     .blocks = 4,
-     .m_tiles = 1,
-     .splits = 4,
-     .shared_bytes = shared_bytes(128, 4, 4),
-     .cost = 145},
+    tile("gemm_bf16_256_pair", DType::kBF16, 256, Share::kPair, 2, 4, 11.0, 3.0),
+    tile("gemm_bf16_192", DType::kBF16, 192, Share::kNone, 1, 5, 7.5, 4.5),
+    tile("gemm_bf16_128_pair", DType::kBF16, 128, Share::kPair, 2, 6, 5.5, 3.5),
+    tile("gemm_bf16_128", DType::kBF16, 128, Share::kNone, 1, 6, 5.4, 3.5),
+    tile("gemm_bf16_96", DType::kBF16, 96, Share::kNone, 1, 7, 3.95, 3.5),
+    tile("gemm_bf16_96_split2", DType::kBF16, 96, Share::kSplit, 2, 5, 5.0, 7.0),
+    tile("gemm_bf16_128_split2", DType::kBF16, 128, Share::kSplit, 2, 4, 6.5, 7.5),
+    tile("gemm_e4m3_128_pair", DType::kF8E4M3, 128, Share::kPair, 2, 6, 2.75, 3.5),
+    tile("gemm_e4m3_128", DType::kF8E4M3, 128, Share::kNone, 1, 6, 2.75, 3.5),
+    tile("gemm_e4m3_96", DType::kF8E4M3, 96, Share::kNone, 1, 7, 2.1, 3.5),
+    tile("gemm_e4m3_96_split2", DType::kF8E4M3, 96, Share::kSplit, 2, 5, 2.5, 7.0),
+    tile("gemm_e4m3_128_split2", DType::kF8E4M3, 128, Share::kSplit, 2, 4, 3.2, 7.5),
 };
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
-
-/// Clusters that run at once. Four blocks do not fill every group of multiprocessors of the chip.
-int clusters_at_once(int multiprocessors, int blocks) {
-  return std::max(1, blocks > 2 ? multiprocessors / (4 * blocks) * 4 : multiprocessors / blocks);
-}
 
 int units(const GemmShape& shape, const GemmTile& tile) {
   return std::max(1, ceil_div(shape.tokens_max, kTileRows * tile.m_tiles) * ceil_div(shape.n, tile.columns));
 }
 
-/// Time to expect, in products of one column by one k: rounds of tiles, and the start and end of each.
+constexpr int kScaleRows = 128;  // rows of W that share a scale where block_scales
+
+/// Microseconds to expect: rounds of tiles, and the start and end of each.
 double expected(const GemmShape& shape, const GemmTile& tile, int multiprocessors) {
-  constexpr double kEndOfTile = 400;  // blocks of k that a tile's start and end take, in values of k
-  constexpr double kSumOfSplits = 300;
-  const int rounds = ceil_div(units(shape, tile), clusters_at_once(multiprocessors, tile.blocks));
-  const double k =
-      static_cast<double>(shape.k) / tile.splits + kEndOfTile + (tile.splits > 1 ? kSumOfSplits : 0);
-  return rounds * k * tile.cost;
+  const int rounds = ceil_div(units(shape, tile), std::max(1, multiprocessors / tile.blocks));
+  return rounds * (tile.us_tile + tile.ns_k * 1e-3 * shape.k / tile.splits);
 }
 
-Result<DeviceTensorMap> map(gpu::GpuBackend& device, gpu::DevicePtr base, int rows, int k,
+Result<> check(const GemmShape& shape) {
+  const bool gated = shape.epilogue == Epilogue::kSiluMul || shape.epilogue == Epilogue::kGeluMul;
+  const int n_step = gated ? 2 * kOrder : kOrder;
+  if (shape.n <= 0 || shape.n % n_step != 0)
+    return unsupported("n", "rows of a weight must be a multiple of " + std::to_string(n_step) + ", are " +
+                                std::to_string(shape.n));
+  const int k_step = shape.weights == DType::kF8E4M3 ? kE4m3Order : kOrder;
+  if (shape.k <= 0 || shape.k % k_step != 0)
+    return unsupported("k", "columns of a weight must be a multiple of " + std::to_string(k_step) + ", are " +
+                                std::to_string(shape.k));
+  return {};
+}
+
+/// Of rows of 128 bytes, `box_rows` a copy.
+Result<DeviceTensorMap> map(gpu::GpuBackend& device, gpu::DevicePtr base, int rows, int k, DType type,
                             std::uint32_t box_rows) {
+  const bool e4m3 = type == DType::kF8E4M3;
+  const std::uint32_t bytes = e4m3 ? 1 : 2;
   MET_ASSIGN(const gpu::TensorMap made,
              device.tensor_map({.base = base,
-                                .element = gpu::TensorElement::kBf16,
+                                .element = e4m3 ? gpu::TensorElement::kByte : gpu::TensorElement::kBf16,
                                 .rank = 2,
                                 .extents = {static_cast<std::uint64_t>(k), static_cast<std::uint64_t>(rows)},
-                                .strides = {static_cast<std::uint64_t>(k) * 2},
-                                .box = {kStageValues, box_rows}}));
+                                .strides = {static_cast<std::uint64_t>(k) * bytes},
+                                .box = {kRowBytes / bytes, box_rows}}));
   return std::bit_cast<DeviceTensorMap>(made);
 }
 
@@ -119,41 +101,49 @@ Result<DeviceTensorMap> map(gpu::GpuBackend& device, gpu::DevicePtr base, int ro
 
 std::span<const GemmTile> gemm_tiles() { return kTiles; }
 
+bool serves(const GemmTile& tile, const GemmShape& shape) {
+  return tile.weights == shape.weights && (!shape.block_scales || tile.columns == kScaleRows);
+}
+
 Result<GemmPlan> plan_gemm(gpu::GpuBackend& device, const GemmShape& shape) {
   const int multiprocessors = device.info().multiprocessors;
-  const GemmTile* best = std::ranges::min_element(
-      kTiles, {}, [&](const GemmTile& tile) { return expected(shape, tile, multiprocessors); });
+  const GemmTile* best = nullptr;
+  for (const GemmTile& tile : kTiles) {
+    if (!serves(tile, shape)) continue;
+    if (best == nullptr || expected(shape, tile, multiprocessors) < expected(shape, *best, multiprocessors))
+      best = &tile;
+  }
+  if (best == nullptr)
+    return unsupported("weights", "must be BF16 or F8E4M3, are " + std::string(info(shape.weights).name));
   return plan_gemm(device, shape, *best);
 }
 
 Result<GemmPlan> plan_gemm(gpu::GpuBackend& device, const GemmShape& shape, const GemmTile& tile) {
-  const bool gated = shape.epilogue == Epilogue::kSiluMul || shape.epilogue == Epilogue::kGeluMul;
-  const int step = gated ? 16 : 8;
-  if (shape.n <= 0 || shape.n % step != 0)
-    return unsupported("n", "rows of a weight must be a multiple of " + std::to_string(step) + ", are " +
-                                std::to_string(shape.n));
-  if (shape.k <= 0 || shape.k % 8 != 0)
-    return unsupported("k", "columns of a weight must be a multiple of 8, are " + std::to_string(shape.k));
-  const int clusters =
-      std::min(units(shape, tile), clusters_at_once(device.info().multiprocessors, tile.blocks));
-  return GemmPlan{.device = &device,
-                  .kernel = look_up(device, "gemm", tile.entry),
-                  .tile = &tile,
-                  .grid = {static_cast<std::uint32_t>(clusters * tile.blocks)}};
+  MET_TRY(check(shape));
+  const int clusters = std::min(units(shape, tile), std::max(1, device.info().multiprocessors / tile.blocks));
+  return GemmPlan{
+      .device = &device,
+      .kernel = look_up(device, shape.weights == DType::kF8E4M3 ? "gemm_e4m3" : "gemm", tile.entry),
+      .shape = shape,
+      .tile = &tile,
+      .grid = {static_cast<std::uint32_t>(clusters * tile.blocks)}};
 }
 
-Result<DeviceTensorMap> gemm_weights_map(gpu::GpuBackend& device, gpu::DevicePtr weights, int n, int k) {
-  return map(device, weights, n, k, kWeightBoxRows);
+Result<DeviceTensorMap> gemm_weights_map(gpu::GpuBackend& device, gpu::DevicePtr weights, int n, int k,
+                                         DType type) {
+  return map(device, weights, n, k, type, kWeightBoxRows);
 }
 
-Result<DeviceTensorMap> gemm_x_map(gpu::GpuBackend& device, gpu::DevicePtr x, int tokens_max, int k) {
-  return map(device, x, tokens_max, k, kXBoxRows);
+Result<DeviceTensorMap> gemm_x_map(gpu::GpuBackend& device, gpu::DevicePtr x, int rows, int k, DType type) {
+  return map(device, x, rows, k, type, kXBoxRows);
 }
 
 gpu::KernelLaunch gemm_launch(const GemmPlan& plan, const GemmArgs& args) {
+  GemmArgs sized = args;
+  sized.tokens_max = plan.shape.tokens_max;
   gpu::KernelLaunch launch(plan.kernel, plan.grid, {kThreads},
                            static_cast<std::uint32_t>(plan.tile->shared_bytes));
-  launch.cluster({static_cast<std::uint32_t>(plan.tile->blocks)}).scalar(args).dependent();
+  launch.cluster({static_cast<std::uint32_t>(plan.tile->blocks)}).scalar(sized).dependent();
   return launch;
 }
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/cuda/gemm.h"
+#include "ops/cuda/quantise.h"
 #include "tests/gpu/cuda_check/check.h"
 
 namespace met::gpu::check {
@@ -13,6 +14,8 @@ struct GemmCase {
   int tokens, tokens_max, n, k;
   Epilogue epilogue;
   bool bias;
+  DType type = DType::kBF16;
+  bool block_scales = false;
 };
 
 bool gated(const GemmCase& s) { return s.epilogue == Epilogue::kSiluMul || s.epilogue == Epilogue::kGeluMul; }
@@ -53,111 +56,217 @@ void oracle(const GemmCase& s, const std::vector<double>& x, const std::vector<d
   }
 }
 
-/// The case without its launch.
-OpCase make_case(const GemmCase& s, bool timed) {
-  constexpr const char* kNames[] = {"", " residual", " silu", " gelu"};
-  Rng rng{static_cast<std::uint64_t>(s.n * 31 + s.k * 7 + s.tokens)};
+/// Both operands as the device gets them, and their values.
+struct Operands {
+  std::vector<std::byte> x, weights;
+  std::vector<float> x_scales, weight_scales;
+  std::vector<double> x_values, weight_values;
+};
+
+Operands bf16_operands(const GemmCase& s, Rng& rng) {
   auto x = random_bf16(rng, static_cast<std::size_t>(s.tokens_max) * static_cast<std::size_t>(s.k), 1.0);
   std::fill(x.begin() + static_cast<std::int64_t>(s.tokens) * s.k, x.end(), kNan);
   const auto weights = random_bf16(rng, static_cast<std::size_t>(s.n) * static_cast<std::size_t>(s.k),
                                    3.0 / std::sqrt(static_cast<double>(s.k)));
+  return {.x = bytes_of(x),
+          .weights = bytes_of(weights),
+          .x_scales = {},
+          .weight_scales = {},
+          .x_values = values_of(x),
+          .weight_values = values_of(weights)};
+}
+
+/// Codes of finite E4M3 values up to 30 in magnitude.
+std::vector<std::byte> random_e4m3(Rng& rng, std::size_t count) {
+  constexpr std::uint64_t kCodes = 0x60;
+  std::vector<std::byte> codes(count);
+  for (std::byte& code : codes) {
+    const std::uint64_t bits = rng.next();
+    code = static_cast<std::byte>(bits % kCodes | (bits >> 32 & 0x80));
+  }
+  return codes;
+}
+
+/// Row of the scales of W's row `n` where a scale stands for 128 x 128 values.
+int scale_row(const GemmCase& s, int n) { return gated(s) ? n / 256 * 2 + n / 8 % 2 : n / 128; }
+
+Operands e4m3_operands(const GemmCase& s, Rng& rng) {
+  const int blocks = (s.k + 127) / 128;
+  const int ld = ops::cuda::quantise_scales_ld(s.tokens_max);
+  Operands out{.x = random_e4m3(rng, static_cast<std::size_t>(s.tokens_max) * static_cast<std::size_t>(s.k)),
+               .weights = random_e4m3(rng, static_cast<std::size_t>(s.n) * static_cast<std::size_t>(s.k)),
+               .x_scales = {},
+               .weight_scales = {},
+               .x_values = {},
+               .weight_values = {}};
+  for (int i = 0; i < blocks * ld; ++i)
+    out.x_scales.push_back(i % ld < s.tokens ? static_cast<float>(rng.uniform(0.05, 0.15)) : NAN);
+  const int scales = s.block_scales ? (scale_row(s, s.n - 1) / 2 * 2 + 2) * blocks : s.n;
+  for (int i = 0; i < scales; ++i)
+    out.weight_scales.push_back(
+        static_cast<float>(rng.uniform(0.1, 0.3) / std::sqrt(static_cast<double>(s.k))));
+  const auto value = [](std::byte code) {
+    return static_cast<double>(f8e4m3_to_f32(static_cast<std::uint8_t>(code)));
+  };
+  for (std::size_t i = 0; i < out.x.size(); ++i) {
+    const auto k = static_cast<std::size_t>(s.k);
+    const std::size_t scale = i % k / 128 * static_cast<std::size_t>(ld) + i / k;
+    out.x_values.push_back(value(out.x[i]) * static_cast<double>(out.x_scales[scale]));
+  }
+  for (std::size_t i = 0; i < out.weights.size(); ++i) {
+    const int n = static_cast<int>(i / static_cast<std::size_t>(s.k));
+    const int block = static_cast<int>(i % static_cast<std::size_t>(s.k)) / 128;
+    const int scale = s.block_scales ? scale_row(s, n) * blocks + block : n;
+    out.weight_values.push_back(value(out.weights[i]) *
+                                static_cast<double>(out.weight_scales[static_cast<std::size_t>(scale)]));
+  }
+  return out;
+}
+
+/// The case without its launch.
+OpCase make_case(const GemmCase& s, bool timed) {
+  constexpr const char* kNames[] = {"", " residual", " silu", " gelu"};
+  constexpr Tolerance kBf16{"one BF16 rounding, FP32 sums", kBf16Rounding, 3e-4};
+  // Tensor cores keep some 14 bits of the sums of E4M3 products.
+  constexpr Tolerance kE4m3{"one BF16 rounding, 14-bit sums over 128", kBf16Rounding, 8e-3};
+  const bool e4m3 = s.type == DType::kF8E4M3;
+  Rng rng{static_cast<std::uint64_t>(s.n * 31 + s.k * 7 + s.tokens)};
+  const Operands in = e4m3 ? e4m3_operands(s, rng) : bf16_operands(s, rng);
   std::vector<float> bias;
   for (int n = 0; n < s.n; ++n) bias.push_back(static_cast<float>(rng.uniform(-1, 1)));
   const int width = gated(s) ? s.n / 2 : s.n;
   const auto y =
       random_bf16(rng, static_cast<std::size_t>(s.tokens_max) * static_cast<std::size_t>(width), 2.0);
-  OpCase op{.shape = std::to_string(s.tokens) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k) +
-                     kNames[static_cast<int>(s.epilogue)] + (s.bias ? " bias" : ""),
-            .buffers = {bytes_of(x), bytes_of(weights), raw(bias), bytes_of(y),
-                        raw(std::vector{StepCounts{s.tokens, 1, 1, 0}})},
-            .outputs = {{.buffer = 3, .tolerance = {"one BF16 rounding, FP32 sums", kBf16Rounding, 3e-4}}}};
+  OpCase op{
+      .shape = std::to_string(s.tokens) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k) +
+               kNames[static_cast<int>(s.epilogue)] + (s.bias ? " bias" : "") +
+               (s.block_scales ? " blocks" : ""),
+      .buffers = {in.x, in.weights, raw(bias), bytes_of(y), raw(std::vector{StepCounts{s.tokens, 1, 1, 0}})},
+      .outputs = {{.buffer = 3, .tolerance = e4m3 ? kE4m3 : kBf16}}};
+  if (e4m3) {
+    op.buffers.push_back(raw(in.weight_scales));
+    op.buffers.push_back(raw(in.x_scales));
+  }
   if (!timed) {
     op.outputs[0].want = values_of(y);
-    oracle(s, values_of(x), values_of(weights), bias, op.outputs[0].want);
+    oracle(s, in.x_values, in.weight_values, bias, op.outputs[0].want);
   }
+  const double size = e4m3 ? 1 : 2;
   op.flops = 2.0 * s.tokens * s.n * s.k;
-  op.bytes = 2.0 * (static_cast<double>(s.n) * s.k + static_cast<double>(s.tokens) * (s.k + width));
+  op.bytes = size * (static_cast<double>(s.n) * s.k + static_cast<double>(s.tokens) * s.k) +
+             2.0 * s.tokens * width * (s.epilogue == Epilogue::kResidual ? 2 : 1);
   return op;
 }
 
 /// The case as a tile computes it.
-Result<OpCase> with_plan(GpuBackend& gpu, OpCase op, const GemmCase& s, const ops::cuda::GemmPlan& plan) {
+OpCase with_plan(GpuBackend& gpu, OpCase op, const GemmCase& s, const ops::cuda::GemmPlan& plan) {
   op.op = std::string(plan.tile->entry);
   op.launch = [=, &gpu](std::span<const DevicePtr> p) -> Result<std::vector<KernelLaunch>> {
-    MET_ASSIGN(const DeviceTensorMap x, ops::cuda::gemm_x_map(gpu, p[0], s.tokens_max, s.k));
-    MET_ASSIGN(const DeviceTensorMap weights, ops::cuda::gemm_weights_map(gpu, p[1], s.n, s.k));
+    MET_ASSIGN(const DeviceTensorMap x, ops::cuda::gemm_x_map(gpu, p[0], s.tokens_max, s.k, s.type));
+    MET_ASSIGN(const DeviceTensorMap weights, ops::cuda::gemm_weights_map(gpu, p[1], s.n, s.k, s.type));
+    const bool e4m3 = s.type == DType::kF8E4M3;
     auto* y = reinterpret_cast<Bf16Bits*>(p[3].value);
+    const auto floats = [&](std::size_t i) { return reinterpret_cast<const float*>(p[i].value); };
     return std::vector{
         ops::cuda::gemm_launch(plan, {.weights = weights,
                                       .x = x,
                                       .counts = reinterpret_cast<const StepCounts*>(p[4].value),
-                                      .weight_scales = nullptr,
-                                      .x_scales = nullptr,
-                                      .bias = s.bias ? reinterpret_cast<const float*>(p[2].value) : nullptr,
+                                      .weight_scales = e4m3 ? floats(5) : nullptr,
+                                      .x_scales = e4m3 ? floats(6) : nullptr,
+                                      .bias = s.bias ? floats(2) : nullptr,
                                       .residual = y,
                                       .y = y,
                                       .ldy = gated(s) ? s.n / 2 : s.n,
                                       .n = s.n,
                                       .k = s.k,
-                                      .block_scales = 0,
-                                      .epilogue = s.epilogue})};
+                                      .block_scales = s.block_scales,
+                                      .epilogue = s.epilogue,
+                                      .x_scales_ld = ops::cuda::quantise_scales_ld(s.tokens_max)})};
   };
   return op;
 }
 
 ops::cuda::GemmShape shape_of(const GemmCase& s) {
-  return {.n = s.n, .k = s.k, .tokens_max = s.tokens_max, .epilogue = s.epilogue};
+  return {.n = s.n,
+          .k = s.k,
+          .tokens_max = s.tokens_max,
+          .weights = s.type,
+          .epilogue = s.epilogue,
+          .block_scales = s.block_scales};
+}
+
+/// Adds the case with the tile that is planned for it.
+Result<> add_planned(GpuBackend& gpu, const GemmCase& s, bool timed, std::vector<OpCase>& cases) {
+  MET_ASSIGN(const auto plan, ops::cuda::plan_gemm(gpu, shape_of(s)));
+  cases.push_back(with_plan(gpu, make_case(s, timed), s, plan));
+  return {};
 }
 
 /// Shapes of Qwen3-8B, then others; with the planned tile.
 Result<std::vector<OpCase>> timed_cases(GpuBackend& gpu) {
   std::vector<OpCase> cases;
-  const auto add = [&](const GemmCase& s) -> Result<> {
-    MET_ASSIGN(const auto plan, ops::cuda::plan_gemm(gpu, shape_of(s)));
-    MET_ASSIGN(OpCase op, with_plan(gpu, make_case(s, true), s, plan));
-    cases.push_back(std::move(op));
-    return {};
-  };
-  for (const int m : {128, 512, 2048, 8192}) {
-    MET_TRY(add({m, m, 6144, 4096, Epilogue::kStore, false}));
-    MET_TRY(add({m, m, 4096, 4096, Epilogue::kResidual, false}));
-    MET_TRY(add({m, m, 24576, 4096, Epilogue::kSiluMul, false}));
-    MET_TRY(add({m, m, 4096, 12288, Epilogue::kResidual, false}));
+  for (const DType type : {DType::kBF16, DType::kF8E4M3}) {
+    for (const int m : {128, 512, 2048, 8192}) {
+      MET_TRY(add_planned(gpu, {m, m, 6144, 4096, Epilogue::kStore, false, type}, true, cases));
+      MET_TRY(add_planned(gpu, {m, m, 4096, 4096, Epilogue::kResidual, false, type}, true, cases));
+      MET_TRY(add_planned(gpu, {m, m, 24576, 4096, Epilogue::kSiluMul, false, type}, true, cases));
+      MET_TRY(add_planned(gpu, {m, m, 4096, 12288, Epilogue::kResidual, false, type}, true, cases));
+    }
   }
-  MET_TRY(add({2048, 2048, 28672, 4096, Epilogue::kSiluMul, false}));  // Llama-3.1-8B
-  MET_TRY(add({2048, 2048, 960, 576, Epilogue::kStore, false}));       // SmolLM2-135M
-  MET_TRY(add({2048, 2048, 3072, 576, Epilogue::kSiluMul, false}));
+  constexpr GemmCase kOthers[] = {{2048, 2048, 28672, 4096, Epilogue::kSiluMul, false},  // Llama-3.1-8B
+                                  {2048, 2048, 960, 576, Epilogue::kStore, false},       // SmolLM2-135M
+                                  {2048, 2048, 3072, 576, Epilogue::kSiluMul, false}};
+  for (const GemmCase& s : kOthers) MET_TRY(add_planned(gpu, s, true, cases));
   return cases;
 }
+
+/// The case with every tile that serves it.
+Result<> add_all(GpuBackend& gpu, const GemmCase& s, std::vector<OpCase>& cases) {
+  const OpCase op = make_case(s, false);
+  for (const ops::cuda::GemmTile& tile : ops::cuda::gemm_tiles()) {
+    if (!ops::cuda::serves(tile, shape_of(s))) continue;
+    MET_ASSIGN(const auto plan, ops::cuda::plan_gemm(gpu, shape_of(s), tile));
+    cases.push_back(with_plan(gpu, op, s, plan));
+  }
+  return {};
+}
+
+constexpr GemmCase kBf16Cases[] = {
+    {0, 3, 128, 64, Epilogue::kStore, false},        {1, 1, 96, 64, Epilogue::kStore, true},
+    {5, 9, 448, 192, Epilogue::kResidual, false},    {7, 200, 320, 128, Epilogue::kSiluMul, false},
+    {65, 66, 256, 72, Epilogue::kGeluMul, true},     {129, 140, 200, 136, Epilogue::kStore, false},
+    {257, 300, 640, 520, Epilogue::kSiluMul, false}, {190, 512, 576, 1536, Epilogue::kResidual, true},
+    {2500, 2560, 384, 64, Epilogue::kStore, false},  // more than one group of rows
+};
+constexpr auto kE4m3 = DType::kF8E4M3;
+constexpr GemmCase kE4m3Cases[] = {
+    {0, 3, 128, 64, Epilogue::kStore, false, kE4m3},
+    {1, 1, 96, 64, Epilogue::kStore, true, kE4m3},
+    {5, 9, 448, 192, Epilogue::kResidual, false, kE4m3, true},
+    {7, 200, 320, 128, Epilogue::kSiluMul, false, kE4m3},
+    {7, 200, 512, 320, Epilogue::kSiluMul, false, kE4m3, true},
+    {65, 66, 256, 576, Epilogue::kGeluMul, true, kE4m3, true},
+    {257, 300, 640, 576, Epilogue::kSiluMul, false, kE4m3},
+    {190, 512, 576, 1536, Epilogue::kResidual, true, kE4m3, true},
+    {2500, 2560, 384, 64, Epilogue::kStore, false, kE4m3},
+};
+/// Few rows of large weights.
+constexpr GemmCase kModelCases[] = {
+    {3, 128, 6144, 4096, Epilogue::kStore, false},
+    {2, 2048, 24576, 4096, Epilogue::kSiluMul, false},
+    {4, 300, 4096, 12288, Epilogue::kResidual, false},
+    {4, 300, 4096, 12288, Epilogue::kResidual, false, kE4m3},
+    {2, 2048, 6144, 4096, Epilogue::kStore, false, kE4m3, true},
+};
 
 }  // namespace
 
 Result<std::vector<OpCase>> gemm_cases(GpuBackend& gpu, bool timed) {
   if (timed) return timed_cases(gpu);
-  constexpr GemmCase kCases[] = {
-      {0, 3, 128, 64, Epilogue::kStore, false},        {1, 1, 96, 64, Epilogue::kStore, true},
-      {5, 9, 448, 192, Epilogue::kResidual, false},    {7, 200, 320, 128, Epilogue::kSiluMul, false},
-      {65, 66, 256, 72, Epilogue::kGeluMul, true},     {129, 140, 200, 136, Epilogue::kStore, false},
-      {257, 300, 640, 520, Epilogue::kSiluMul, false}, {190, 512, 576, 1536, Epilogue::kResidual, true},
-      {2500, 2560, 384, 64, Epilogue::kStore, false},  // more than one group of rows
-  };
   std::vector<OpCase> cases;
-  for (const GemmCase& s : kCases) {
-    const OpCase op = make_case(s, false);
-    for (const ops::cuda::GemmTile& tile : ops::cuda::gemm_tiles()) {
-      MET_ASSIGN(const auto plan, ops::cuda::plan_gemm(gpu, shape_of(s), tile));
-      MET_ASSIGN(OpCase made, with_plan(gpu, op, s, plan));
-      cases.push_back(std::move(made));
-    }
-  }
-  constexpr GemmCase kModels[] = {{3, 128, 6144, 4096, Epilogue::kStore, false},
-                                  {2, 2048, 24576, 4096, Epilogue::kSiluMul, false},
-                                  {4, 300, 4096, 12288, Epilogue::kResidual, false}};
-  for (const GemmCase& s : kModels) {
-    MET_ASSIGN(const auto plan, ops::cuda::plan_gemm(gpu, shape_of(s)));
-    MET_ASSIGN(OpCase op, with_plan(gpu, make_case(s, false), s, plan));
-    cases.push_back(std::move(op));
-  }
+  for (const GemmCase& s : kBf16Cases) MET_TRY(add_all(gpu, s, cases));
+  for (const GemmCase& s : kE4m3Cases) MET_TRY(add_all(gpu, s, cases));
+  for (const GemmCase& s : kModelCases) MET_TRY(add_planned(gpu, s, false, cases));
   return cases;
 }
 

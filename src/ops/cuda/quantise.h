@@ -1,0 +1,31 @@
+// Rows of activations to E4M3 for the products of gemm_e4m3, RMS-normalised first where asked.
+#pragma once
+
+#include "gpu/backend.h"
+#include "met/cuda_ops.h"
+
+namespace met::ops::cuda {
+
+/// Formula, rounding and cost: kernels/nvidia/common/quantise.cu.
+///
+/// Errors   kUnsupported for k that is no multiple of 64 or above 24,576.
+struct QuantiseShape {
+  int k = 0;
+  int tokens = 0;  ///< rows at most
+};
+
+struct QuantisePlan {
+  gpu::GpuBackend* device = nullptr;
+  gpu::KernelHandle kernel;
+  gpu::Dim3 grid;
+};
+
+/// Values from the scales of one block of k to those of the next, for rows up to `tokens_max`.
+constexpr int quantise_scales_ld(int tokens_max) { return (tokens_max + 127) / 128 * 128; }
+
+Result<QuantisePlan> plan_quantise(gpu::GpuBackend& device, const QuantiseShape& shape);
+Result<> quantise(const QuantisePlan& plan, const QuantiseArgs& args, gpu::Stream stream);
+/// The launch alone, for a caller that enqueues it itself.
+gpu::KernelLaunch quantise_launch(const QuantisePlan& plan, const QuantiseArgs& args);
+
+}  // namespace met::ops::cuda
