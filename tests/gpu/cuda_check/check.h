@@ -74,6 +74,7 @@ Result<std::vector<OpCase>> decode_attention_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> residual_norm_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> sample_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> gemm_cases(GpuBackend& gpu, bool timed);
+Result<std::vector<OpCase>> quantise_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> projection_cases(GpuBackend& gpu, bool timed);
 
 struct CaseGroup {
@@ -87,6 +88,7 @@ inline constexpr CaseGroup kGroups[] = {{"rope_kv", rope_kv_cases},
                                         {"decode_attention", decode_attention_cases},
                                         {"sample", sample_cases},
                                         {"gemm", gemm_cases},
+                                        {"quantise", quantise_cases},
                                         {"projection", projection_cases}};
 
 /// One BF16 rounding (8 significant bits) and what FP32 sums and rsqrt add.
