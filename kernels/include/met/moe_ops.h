@@ -1,0 +1,66 @@
+// Argument structs of the CUDA kernels of mixture-of-experts layers; conventions as cuda_ops.h. A file of its own: kernels
+// that do not include it need not be compiled again with it.
+#pragma once
+
+#include "met/cuda_ops.h"
+
+namespace met {
+
+/// The pairs (token, expert) of a step, as a mixture layer's router leaves them: an expert's pairs have neighbouring
+/// places, in any order.
+struct MoePairs {
+  std::int32_t* begin;   // [experts + 1] first place of each expert; the last: all pairs
+  std::int32_t* tokens;  // [tokens * top_k] token of each place
+  std::int32_t* places;  // [tokens, top_k] places of a token's pairs, its greatest probability first
+  float* weights;        // [tokens, top_k] FP32
+};
+
+/// Router of a mixture layer (module `moe_router`): p = softmax_e(x[t] . router[e]); the top_k greatest are chosen, of equal
+/// ones the lower e; weights are their p, divided by their sum where `renormalise`.
+struct MoeRouterArgs {
+  const Bf16Bits* x;       // [tokens, hidden]
+  RowSquares norm;         // parts null: x is normalised; else x / rms(row) is, and is stored to `normed`
+  Bf16Bits* normed;        // [tokens, hidden]
+  const Bf16Bits* router;  // [experts, hidden]
+  MoePairs pairs;
+  const StepCounts* counts;
+  std::int32_t hidden;
+  std::int32_t experts;
+  std::int32_t top_k;
+  std::int32_t renormalise;
+};
+
+/// Products of a mixture layer (module `moe_gemm`): for each place p of expert e
+///   s[n] = sum_k W[e, n, k] x[row, k], row = tokens[p] where `gathers`, else p
+///   kStore   y[p, n] = s;   kSiluMul, kGeluMul  rows of W alternate 8 of gate, 8 of up; y[p, n / 2] = act(gate) * up
+struct MoeGemmArgs {
+  DeviceTensorMap weights;  // [experts * n, k] BF16
+  const Bf16Bits* x;        // [rows, k]
+  MoePairs pairs;
+  Bf16Bits* y;  // [pairs, ldy]
+  std::int64_t ldy;
+  std::int32_t experts;
+  std::int32_t n;
+  std::int32_t k;
+  std::int32_t gathers;
+  Epilogue epilogue;
+};
+
+/// Sum over a token's experts, in the order of its choice (module `moe_combine`):
+///   h = bf16(residual[t] + sum_j weights[t, j] * y[places[t, j]]), stored back; then as ResidualNormArgs
+struct MoeCombineArgs {
+  Bf16Bits* residual;  // [tokens, dim]
+  const Bf16Bits* y;   // [pairs, dim]
+  MoePairs pairs;
+  const float* norm;       // [dim] or null
+  Bf16Bits* normed;        // [tokens, dim] h / rms(h) * norm
+  const float* next_norm;  // [dim] or null
+  Bf16Bits* scaled;        // [tokens, dim] h * next_norm
+  float* squares;          // [tokens, 1]
+  const StepCounts* counts;
+  std::int64_t dim;
+  std::int32_t top_k;
+  float eps;
+};
+
+}  // namespace met
