@@ -37,7 +37,8 @@ Result<std::string> read_parts(const json::Array& parts, std::size_t index) {
   return text;
 }
 
-/// Templates expect the arguments of a call as an object; clients send them as JSON text.
+/// Templates expect the arguments of a call as an object; clients send them as JSON text. Text that is none, as a
+/// model may have written it, stays text.
 Result<V> read_tool_calls(const V& calls, std::size_t index) {
   if (!calls.is_array()) return bad(index, ".tool_calls must be an array");
   json::Array out;
@@ -50,10 +51,9 @@ Result<V> read_tool_calls(const V& calls, std::size_t index) {
     if (V* inner = copy.as_object().find("function"); inner->find("arguments") != nullptr) {
       V* arguments = inner->as_object().find("arguments");
       if (arguments->is_string()) {
-        Result<V> parsed = json::parse(arguments->as_string());
-        if (!parsed || !parsed->is_object())
-          return bad(index, ".tool_calls has arguments that are no JSON object");
-        *arguments = std::move(*parsed);
+        const std::string& text = arguments->as_string();
+        Result<V> parsed = json::parse(text.empty() ? "{}" : text);
+        if (parsed && parsed->is_object()) *arguments = std::move(*parsed);
       }
     }
     out.push_back(std::move(copy));
@@ -72,6 +72,8 @@ Result<V> read_message(const V& message, std::size_t index) {
     const bool wrong = v != nullptr && !v->is_string() && !(v->is_null() && key == "name");
     if (wrong) return bad(index, concat(".", key, " must be a string, got ", shown(*v)));
   }
+  if (role->as_string() == "tool" && message.find("tool_call_id") == nullptr)
+    return bad(index, ".tool_call_id is missing");
   json::Object out = message.as_object();
   if (role->as_string() == "developer") out.set("role", "system");
   const V* calls = message.find("tool_calls");

@@ -9,7 +9,9 @@
 #include "config/model_config.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "text/reasoning/reasoning.h"
 #include "text/tokenizer/tokenizer.h"
+#include "text/tools/tool_parser.h"
 
 namespace met::api {
 
@@ -34,11 +36,24 @@ class ChatRenderer {
   virtual Result<RenderedPrompt> render(const json::Array& messages, const RenderOptions& options) const = 0;
 };
 
+/// How the model writes what is not plain text, and what its template can be told about it.
+struct AnswerHabits {
+  text::ToolFormat tools = text::ToolFormat::kNone;
+  text::ReasoningFormat reasoning = text::ReasoningFormat::kNone;
+  bool takes_tools = false;                ///< the template shows the model its tools
+  bool takes_effort = false;               ///< the template has a place for the effort of reasoning
+  bool disable_thinking = false;           ///< the server allows no reasoning
+  bool thinking_in_tools = true;           ///< false: no reasoning with tools unless the request asks for it
+  std::int64_t effort_tokens = 256;        ///< budget of medium effort where the template does not take it
+  std::optional<std::int64_t> budget_max;  ///< tokens of reasoning, whatever a request asks
+};
+
 /// Immutable; used from many threads at once.
 struct ModelText {
   std::vector<std::string> names;  ///< in the API, the default first
   text::Tokenizer tokenizer;
   std::shared_ptr<const ChatRenderer> chat;  ///< none: the model has no template
+  AnswerHabits habits;
   std::vector<text::TokenId> eos_ids;
   config::GenerationDefaults defaults;
   std::string fingerprint;   ///< `system_fingerprint`: the same for one server's life

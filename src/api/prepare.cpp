@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/chat_format.h"
 #include "core/concat.h"
 
 namespace met::api {
@@ -47,16 +48,6 @@ sampling::SamplingParams sampling_of(const GenerationRequest& request, const tex
   return params;
 }
 
-RenderOptions render_options(const GenerationRequest& request) {
-  RenderOptions options;
-  options.continue_final_message = request.continue_final_message;
-  options.add_generation_prompt = request.add_generation_prompt.value_or(!request.continue_final_message);
-  options.variables = request.chat_template_kwargs;
-  if (!request.reasoning_effort.empty() && !options.variables.contains("reasoning_effort"))
-    options.variables.set("reasoning_effort", request.reasoning_effort);
-  return options;
-}
-
 Prompt completion_prompt(const PromptInput& input, bool echo, const ModelText& model) {
   Prompt out;
   if (const auto* given = std::get_if<std::string>(&input)) {
@@ -84,23 +75,34 @@ std::expected<void, ApiError> check_length(const Prompt& prompt, std::string_vie
   return std::unexpected(error);
 }
 
-}  // namespace
-
-Result<Ids> prompt_ids(const GenerationRequest& request, const ModelText& model) {
-  return chat_ids(request.messages, render_options(request), model);
-}
-
-Result<Ids> chat_ids(const json::Array& messages, const RenderOptions& options, const ModelText& model) {
+Result<RenderedPrompt> rendered(const json::Array& messages, const RenderOptions& options,
+                                const ModelText& model) {
   if (model.chat == nullptr)
     return unsupported("messages",
                        "this model has no chat template: use /v1/completions or start with --chat-template");
-  Result<RenderedPrompt> rendered = model.chat->render(messages, options);
-  if (!rendered) {
-    Error error = std::move(rendered).error();
-    if (error.field.empty()) error.field = "messages";
+  Result<RenderedPrompt> prompt = model.chat->render(messages, options);
+  if (!prompt && prompt.error().field.empty()) {
+    Error error = std::move(prompt).error();
+    error.field = "messages";
     return std::unexpected(std::move(error));
   }
-  return model.tokenizer.encode(rendered->text, {.add_special = false, .untrusted = rendered->untrusted});
+  return prompt;
+}
+
+Ids ids_of(const RenderedPrompt& prompt, const ModelText& model) {
+  return model.tokenizer.encode(prompt.text, {.add_special = false, .untrusted = prompt.untrusted});
+}
+
+}  // namespace
+
+Result<Ids> prompt_ids(const GenerationRequest& request, const ModelText& model) {
+  MET_ASSIGN(const RenderOptions options, render_options(request, model));
+  return chat_ids(request.messages, options, model);
+}
+
+Result<Ids> chat_ids(const json::Array& messages, const RenderOptions& options, const ModelText& model) {
+  MET_ASSIGN(const RenderedPrompt prompt, rendered(messages, options, model));
+  return ids_of(prompt, model);
 }
 
 std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, const ModelText& model,
@@ -108,8 +110,10 @@ std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, cons
   Prepared out;
   const bool chat = request.prompts.empty();
   if (chat) {
-    MET_ASSIGN(Ids ids, prompt_ids(request, model));
-    out.prompts.push_back({.ids = std::move(ids)});
+    MET_ASSIGN(const RenderOptions options, render_options(request, model));
+    MET_ASSIGN(const RenderedPrompt prompt, rendered(request.messages, options, model));
+    out.prompts.push_back({.ids = ids_of(prompt, model)});
+    out.format = answer_format(request, model, prompt.text);
   }
   for (const PromptInput& input : request.prompts)
     out.prompts.push_back(completion_prompt(input, request.echo, model));

@@ -9,6 +9,7 @@
 #include "api/model_text.h"
 #include "api/request.h"
 #include "sampling/params.h"
+#include "text/machine/answer_parser.h"
 
 namespace met::api {
 
@@ -22,6 +23,7 @@ struct Prompt {
 struct Prepared {
   std::vector<Prompt> prompts;
   sampling::SamplingParams sampling;  ///< the request's, with words and breakers as ids
+  text::AnswerFormat format;          ///< how the answer is read
 };
 
 /// Renders, tokenizes and checks lengths. Work of a text thread: time is linear in the prompt. Errors: the

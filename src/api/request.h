@@ -33,6 +33,8 @@ struct ToolChoice {
 struct Thinking {
   std::optional<bool> enabled;
   std::optional<std::int64_t> budget_tokens;  ///< above it the reasoning is closed
+  std::optional<bool> preserve;               ///< earlier turns keep their reasoning in the prompt
+  bool show = true;                           ///< false: the answer comes without its reasoning
 };
 
 struct GenerationRequest {

@@ -6,6 +6,7 @@
 
 #include "api/fields.h"
 #include "api/items.h"
+#include "api/tool_fields.h"
 #include "core/concat.h"
 
 namespace met::api {
@@ -103,12 +104,6 @@ Result<void> refuse(const Field& f, const V& value, R&, const C&) {
       (value.is_object() && value.as_object().empty()) || (value.is_string() && value.as_string().empty());
   if (neutral) return {};
   return unsupported(std::string(f.name), concat(f.name, " is not supported"));
-}
-
-Result<void> read_tool_choice(const Field&, const V& value, R&, const C&) {
-  if (value.is_string() && (value.as_string() == "none" || value.as_string() == "auto")) return {};
-  return unsupported("tool_choice",
-                     "tool_choice is not supported: tools are not, so it must be \"none\" or \"auto\"");
 }
 
 Result<void> read_response_format(const Field&, const V& value, R&, const C&) {
@@ -219,7 +214,7 @@ constexpr Field kChat[] = {
     {"chat_template_kwargs", [](R& r) -> json::Object& { return r.chat_template_kwargs; }},
     {"chat_template", refuse},
     {"reasoning_effort", [](R& r) -> std::string& { return r.reasoning_effort; }, 0, 0, false,
-     "none|minimal|low|medium|high|xhigh"},
+     "none|minimal|low|medium|high|xhigh|max"},
     {"metadata",
      [](const Field&, const V& v, R& r, const C&) -> Result<void> {
        MET_ASSIGN(r.metadata, read_metadata(v));
@@ -228,11 +223,17 @@ constexpr Field kChat[] = {
     {"store", [](R& r) -> bool& { return r.store; }},
     {"service_tier", K::kText, 0, 0, false, "auto|default|flex|scale|priority"},
     {"verbosity", K::kText, 0, 0, false, "low|medium|high"},
-    {"parallel_tool_calls", K::kBool},
-    {"tools", refuse},
+    {"parallel_tool_calls", [](R& r) -> bool& { return r.tool_choice.parallel; }},
+    {"tools", read_tools},
     {"tool_choice", read_tool_choice},
-    {"functions", refuse},
-    {"function_call", read_tool_choice},
+    {"functions", read_functions},
+    {"function_call", read_function_call},
+    {"thinking", read_thinking},
+    {"enable_thinking", [](R& r) -> std::optional<bool>& { return r.thinking.enabled; }},
+    {"thinking_token_budget", [](R& r) -> std::optional<std::int64_t>& { return r.thinking.budget_tokens; },
+     0, 1e12},
+    {"preserve_thinking", [](R& r) -> std::optional<bool>& { return r.thinking.preserve; }},
+    {"include_reasoning", [](R& r) -> bool& { return r.thinking.show; }},
     {"modalities", read_modalities},
     {"audio", refuse},
     {"web_search_options", refuse},
@@ -311,6 +312,7 @@ Result<GenerationRequest> parse_chat(const V& body, const C& context) {
       return invalid("continue_final_message",
                      "continue_final_message needs an assistant message at the end");
   }
+  MET_TRY(check_tool_choice(r));
   MET_TRY(check_together(body, r));
   return r;
 }

@@ -9,8 +9,10 @@
 
 #include "config/environment.h"
 #include "config/read_model_config.h"
+#include "core/concat.h"
 #include "core/log.h"
 #include "formats/gguf.h"
+#include "kernels/table.h"
 #include "text/chat/chat_template.h"
 #include "text/tokenizer/gguf_vocabulary.h"
 
@@ -72,29 +74,34 @@ text::SpecialTokens special_tokens(const text::Tokenizer& tokenizer) {
   return tokens;
 }
 
-/// A compiled template with the server's own variables under the request's.
+/// Compiled templates with the server's own variables under the request's.
 class TemplateRenderer final : public api::ChatRenderer {
  public:
-  TemplateRenderer(std::shared_ptr<const text::ChatTemplate> chat, json::Object variables)
-      : chat_(std::move(chat)), variables_(std::move(variables)) {}
+  using Template = std::shared_ptr<const text::ChatTemplate>;
+  /// `with_tools` is for requests that have some.
+  TemplateRenderer(Template chat, Template with_tools, json::Object variables)
+      : chat_(std::move(chat)), with_tools_(std::move(with_tools)), variables_(std::move(variables)) {}
 
   Result<api::RenderedPrompt> render(const json::Array& messages,
                                      const api::RenderOptions& options) const override {
     json::Object variables = variables_;
     for (const auto& [name, value] : options.variables) variables.set(name, value);
     const json::Value all(messages);
+    const json::Value tools(options.tools);
     text::ChatRequest request{.messages = &all,
+                              .tools = options.tools.empty() ? nullptr : &tools,
                               .add_generation_prompt = options.add_generation_prompt,
                               .continue_final_message = options.continue_final_message,
                               .kwargs = &variables};
     const std::time_t now = std::time(nullptr);
     localtime_r(&now, &request.now);
-    MET_ASSIGN(text::RenderedPrompt prompt, chat_->render(request));
+    MET_ASSIGN(text::RenderedPrompt prompt, (options.tools.empty() ? chat_ : with_tools_)->render(request));
     return api::RenderedPrompt{std::move(prompt.text), std::move(prompt.untrusted)};
   }
 
  private:
-  std::shared_ptr<const text::ChatTemplate> chat_;
+  Template chat_;
+  Template with_tools_;
   json::Object variables_;
 };
 
@@ -106,19 +113,80 @@ Result<json::Object> default_variables(const std::string& text) {
   return std::move(parsed->as_object());
 }
 
-Result<std::shared_ptr<const api::ChatRenderer>> make_renderer(const config::Settings& settings,
-                                                               const TextSource& model, TextFiles& files) {
+struct Chat {
+  std::shared_ptr<const api::ChatRenderer> renderer;
+  api::AnswerHabits habits;
+};
+
+/// [behavior] of the MODEL.toml whose kernels serve the model.
+json::Object behavior_of(const std::string& kernel_target) {
+  for (const kernels::Target& target : kernels::targets()) {
+    if (concat(target.hardware->name, "/", target.model, "/", target.quant) != kernel_target) continue;
+    const auto tables = json::parse(target.behavior_json);
+    const json::Value* behavior = tables ? tables->find("behavior") : nullptr;
+    if (behavior != nullptr && behavior->is_object()) return behavior->as_object();
+  }
+  return {};
+}
+
+/// The flag, else MODEL.toml, else what the template shows the model, else what models of its type were trained
+/// on.
+api::AnswerHabits habits_of(const config::Settings& settings, const std::string& model_type,
+                            const json::Object& behavior, const text::ChatTemplate& chat) {
+  api::AnswerHabits habits;
+  habits.tools = text::tool_format_of_template(chat.source());
+  if (habits.tools == text::ToolFormat::kNone) habits.tools = text::tool_format_of_model(model_type);
+  if (const json::Value* name = behavior.find("tool_call_parser"); name != nullptr)
+    habits.tools = text::tool_format(name->as_string()).value_or(habits.tools);
+  if (const auto format = text::tool_format(settings.tool_call_parser); format) habits.tools = *format;
+  habits.reasoning = text::reasoning_format_of_template(chat.source());
+  if (const auto format = text::reasoning_format(settings.reasoning_parser); format)
+    habits.reasoning = *format;
+  habits.takes_tools = chat.mentions("tools");
+  habits.takes_effort = chat.mentions("reasoning_effort");
+  habits.disable_thinking = settings.disable_thinking;
+  habits.budget_max = settings.max_thinking_budget;
+  if (const json::Value* tokens = behavior.find("max_thinking_budget"); tokens != nullptr)
+    habits.effort_tokens = tokens->as_int();
+  if (const json::Value* thinks = behavior.find("thinking_in_tools"); thinks != nullptr)
+    habits.thinking_in_tools = thinks->as_bool();
+  log::info(concat("tool calls: ", text::name(habits.tools), ", reasoning: ", text::name(habits.reasoning)));
+  return habits;
+}
+
+/// Variables of every prompt: MODEL.toml's under those of --default-chat-template-kwargs.
+Result<json::Object> server_variables(const config::Settings& settings, const json::Object& behavior) {
+  json::Object variables;
+  if (const json::Value* thinks = behavior.find("thinking_default"); thinks != nullptr)
+    variables.set("enable_thinking", *thinks);
+  if (const json::Value* keeps = behavior.find("preserve_thinking"); keeps != nullptr)
+    variables.set("preserve_thinking", *keeps);
+  MET_ASSIGN(const json::Object given, default_variables(settings.default_chat_template_kwargs));
+  for (const auto& [name, value] : given) variables.set(name, value);
+  return variables;
+}
+
+Result<Chat> make_chat(const config::Settings& settings, const TextSource& model, TextFiles& files) {
   if (!settings.chat_template.empty()) {
     MET_ASSIGN(files.templates.explicit_text, read_file(settings.chat_template, "--chat-template"));
   }
   if (!settings.disable_template_overrides) files.templates.model_type = model.config.model_type;
   const text::SelectedTemplate selected = text::select_template(files.templates);
-  MET_ASSIGN(std::shared_ptr<const text::ChatTemplate> chat,
-             text::ChatTemplate::compile(selected.source, special_tokens(*files.tokenizer)));
+  const text::SpecialTokens tokens = special_tokens(*files.tokenizer);
+  MET_ASSIGN(TemplateRenderer::Template chat, text::ChatTemplate::compile(selected.source, tokens));
+  TemplateRenderer::Template with_tools = chat;
+  if (selected.tool_source) {
+    MET_ASSIGN(with_tools, text::ChatTemplate::compile(*selected.tool_source, tokens));
+  }
   log::info("chat template: " + selected.origin);
   for (const std::string& warning : chat->warnings()) log::warn("chat template: " + warning);
-  MET_ASSIGN(json::Object variables, default_variables(settings.default_chat_template_kwargs));
-  return std::make_shared<const TemplateRenderer>(std::move(chat), std::move(variables));
+  const json::Object behavior = behavior_of(model.kernel_target);
+  MET_ASSIGN(json::Object variables, server_variables(settings, behavior));
+  api::AnswerHabits habits = habits_of(settings, model.config.model_type, behavior, *with_tools);
+  habits.thinking_in_tools |= variables.contains("enable_thinking");
+  return Chat{
+      std::make_shared<const TemplateRenderer>(std::move(chat), std::move(with_tools), std::move(variables)),
+      habits};
 }
 
 std::vector<text::TokenId> end_ids(const TextSource& model, const text::Tokenizer& tokenizer) {
@@ -165,12 +233,13 @@ Result<std::shared_ptr<api::ModelText>> load_text(const config::Settings& settin
     MET_TRY(read_gguf(model.source.path, files));
   else
     MET_TRY(read_folder(model.source.path, files));
-  MET_ASSIGN(std::shared_ptr<const api::ChatRenderer> chat, make_renderer(settings, model, files));
+  MET_ASSIGN(Chat chat, make_chat(settings, model, files));
   std::vector<text::TokenId> eos = end_ids(model, *files.tokenizer);
   const std::string name = settings.model_name.empty() ? model.source.name : settings.model_name;
   return std::make_shared<api::ModelText>(api::ModelText{.names = {name},
                                                          .tokenizer = std::move(*files.tokenizer),
-                                                         .chat = std::move(chat),
+                                                         .chat = std::move(chat.renderer),
+                                                         .habits = chat.habits,
                                                          .eos_ids = std::move(eos),
                                                          .defaults = model.generation,
                                                          .fingerprint = "met-" + model.kernel_target,

@@ -35,6 +35,10 @@ struct Settings {
   std::string chat_template;
   std::string default_chat_template_kwargs;
   bool disable_template_overrides = false;
+  std::string tool_call_parser = "auto";
+  std::string reasoning_parser = "auto";
+  bool disable_thinking = false;
+  std::optional<std::int64_t> max_thinking_budget;
   // device and memory
   std::string device = "auto";
   std::int64_t gpu_ordinal = 0;

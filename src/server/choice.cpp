@@ -58,13 +58,14 @@ api::Finish finish_of(scheduler::FinishReason reason) {
 
 }  // namespace
 
-Result<Choice> Choice::create(int number, const api::GenerationRequest& request,
-                              const api::ModelText& model) {
+Result<Choice> Choice::create(int number, const api::GenerationRequest& request, const api::ModelText& model,
+                              const text::AnswerFormat& format) {
   MET_ASSIGN(text::Machine machine,
              text::Machine::create(model.tokenizer, {.stops = request.stop,
                                                      .include_stop = request.include_stop_str_in_output,
                                                      .min_tokens = request.sampling.min_tokens,
-                                                     .skip_special = request.skip_special_tokens}));
+                                                     .skip_special = request.skip_special_tokens,
+                                                     .format = format}));
   return Choice(number, request, model, std::move(machine));
 }
 
@@ -77,6 +78,7 @@ Choice::Choice(int number, const api::GenerationRequest& request, const api::Mod
       stop_ids_(request.stop_token_ids),
       keep_stop_token_(request.include_stop_str_in_output),
       want_entries_(request.logprobs >= 0),
+      show_reasoning_(request.thinking.show),
       machine_(std::move(machine)),
       token_texts_(model.tokenizer, request.skip_special_tokens) {}
 
@@ -93,7 +95,7 @@ void Choice::take(std::vector<text::Piece> pieces, Parts& parts) {
     const bool same = !parts.empty() && parts.back().kind == piece.kind && parts.back().call == piece.call;
     if (!same) parts.push_back({.choice = number_, .kind = piece.kind, .call = piece.call});
     api::AnswerPart& part = parts.back();
-    part.text += piece.text;
+    if (show_reasoning_ || piece.kind != Kind::kReasoning) part.text += piece.text;
     const std::size_t count = std::min(piece.tokens_end - piece.tokens_begin, held_ids_.size());
     if (piece.kind == Kind::kReasoning) reasoning_tokens_ += static_cast<std::int64_t>(count);
     called_ |= piece.kind == Kind::kCallBegin;
@@ -140,7 +142,9 @@ std::vector<api::AnswerPart> Choice::push(const scheduler::Event& event) {
   Parts parts;
   for (std::size_t i = 0; i < event.ids.size() && !ended_; ++i) {
     add(event.ids[i], i < event.logprobs.size() ? &event.logprobs[i] : nullptr, parts);
-    if (machine_.stopped()) close({"stop", json::Value(stops_[*machine_.stop_index()])}, parts);
+    if (!machine_.stopped()) continue;
+    const auto which = machine_.stop_index();
+    close({"stop", which ? json::Value(stops_[*which]) : json::Value()}, parts);
   }
   return parts;
 }
@@ -148,8 +152,8 @@ std::vector<api::AnswerPart> Choice::push(const scheduler::Event& event) {
 std::vector<api::AnswerPart> Choice::finish(scheduler::FinishReason reason) {
   Parts parts;
   if (ended_) return parts;
-  take(machine_.finish(), parts);
   api::Finish why = finish_of(reason);
+  take(machine_.finish(/*cut=*/why.reason != "stop"), parts);
   if (reason == scheduler::FinishReason::kStopToken && end_token_) why.stop_reason = json::Value(*end_token_);
   close(std::move(why), parts);
   api::AnswerPart& last = parts.back();

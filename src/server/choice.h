@@ -16,16 +16,17 @@ namespace met::server {
 /// from one thread at a time.
 class Choice {
  public:
-  /// `number` is the choice's index on the wire. Errors: those of text::Machine, field "stop".
-  static Result<Choice> create(int number, const api::GenerationRequest& request,
-                               const api::ModelText& model);
+  /// `number` is the choice's index on the wire, `format` how its text is read. Errors: those of text::Machine,
+  /// field "stop".
+  static Result<Choice> create(int number, const api::GenerationRequest& request, const api::ModelText& model,
+                               const text::AnswerFormat& format = {});
 
   /// Takes a kTokens event; gives one part for each change of kind. Ids after a stop string are ignored.
   std::vector<api::AnswerPart> push(const scheduler::Event& event);
   /// The end as the engine told it (kFinished).
   std::vector<api::AnswerPart> finish(scheduler::FinishReason reason);
 
-  /// A stop string ended the text: the part that says so was given by `push`.
+  /// A stop string or the last allowed call ended the text: the part that says so was given by `push`.
   bool stopped() const { return machine_.stopped(); }
   bool ended() const { return ended_; }
   /// Ids that count: up to the stop string's last token.
@@ -50,6 +51,7 @@ class Choice {
   std::vector<api::TokenId> stop_ids_;
   bool keep_stop_token_;
   bool want_entries_;
+  bool show_reasoning_;
   text::Machine machine_;
   text::StreamDecoder token_texts_;
   std::vector<api::TokenId> held_ids_;  // of tokens that no part has covered yet

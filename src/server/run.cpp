@@ -93,7 +93,8 @@ std::optional<ApiError> Run::submit_some(std::string& out) {
   while (next_prompt_ < work_.prepared.prompts.size() && branches_.size() < kPromptsAtOnce) {
     Branch branch{.prompt = next_prompt_};
     for (int i = 0; i < common_.n; ++i) {
-      auto choice = Choice::create(static_cast<int>(next_prompt_) * common_.n + i, work_.request, *met_.text);
+      auto choice = Choice::create(static_cast<int>(next_prompt_) * common_.n + i, work_.request, *met_.text,
+                                   work_.prepared.format);
       if (!choice) return ApiError(choice.error());
       branch.choices.push_back(std::move(*choice));
     }

@@ -7,30 +7,29 @@ namespace met::api {
 namespace {
 
 TEST(Messages, MalformedOnesAreRefusedWithTheirPlace) {
-  for (const char* bad :
-       {"null",
-        "\"hello\"",
-        "[]",
-        "[123]",
-        "[{}]",
-        R"([{"role":123,"content":"x"}])",
-        R"([{"role":"wizard","content":"x"}])",
-        R"([{"content":"x"}])",
-        R"([{"role":"user","content":123}])",
-        R"([{"role":"user","content":{"text":"x"}}])",
-        R"([{"role":"user","content":["x"]}])",
-        R"([{"role":"user","content":[{"type":"smell"}]}])",
-        R"([{"role":"user","content":[{"type":"text"}]}])",
-        R"([{"role":"user","content":[{"type":"text","text":5}]}])",
-        R"([{"role":"user","content":[{"type":"image_url"}]}])",
-        R"([{"role":"user","content":null}])",
-        R"([{"role":"user"}])",
-        R"([{"role":"user","content":[]}])",
-        R"([{"role":"tool","content":"x","tool_call_id":null}])",
-        R"([{"role":"assistant","tool_calls":{}}])",
-        R"([{"role":"assistant","tool_calls":[{"function":{}}]}])",
-        R"([{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{broken"}}]}])",
-        R"([{"role":"user","content":"x","name":5}])"}) {
+  for (const char* bad : {"null",
+                          "\"hello\"",
+                          "[]",
+                          "[123]",
+                          "[{}]",
+                          R"([{"role":123,"content":"x"}])",
+                          R"([{"role":"wizard","content":"x"}])",
+                          R"([{"content":"x"}])",
+                          R"([{"role":"user","content":123}])",
+                          R"([{"role":"user","content":{"text":"x"}}])",
+                          R"([{"role":"user","content":["x"]}])",
+                          R"([{"role":"user","content":[{"type":"smell"}]}])",
+                          R"([{"role":"user","content":[{"type":"text"}]}])",
+                          R"([{"role":"user","content":[{"type":"text","text":5}]}])",
+                          R"([{"role":"user","content":[{"type":"image_url"}]}])",
+                          R"([{"role":"user","content":null}])",
+                          R"([{"role":"user"}])",
+                          R"([{"role":"user","content":[]}])",
+                          R"([{"role":"tool","content":"x","tool_call_id":null}])",
+                          R"([{"role":"assistant","tool_calls":{}}])",
+                          R"([{"role":"assistant","tool_calls":[{"function":{}}]}])",
+                          R"([{"role":"tool","content":"x"}])",
+                          R"([{"role":"user","content":"x","name":5}])"}) {
     const auto r = read_messages(*json::parse(bad));
     ASSERT_FALSE(r) << bad;
     EXPECT_EQ(r.error().field, "messages");
@@ -51,6 +50,16 @@ TEST(Messages, AreNormalizedForTemplates) {
       R"([{"role":"system","content":"Be brief."},{"role":"user","name":"anna","content":"a\nb"},)"
       R"({"role":"assistant","content":"","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":{"x":1}}}]},)"
       R"({"role":"tool","tool_call_id":"1","content":"2"},{"role":"assistant","content":""}])");
+}
+
+TEST(Messages, ArgumentsThatAreNoObjectStayText) {
+  const auto r = read_messages(*json::parse(
+      R"([{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{broken"}},
+          {"id":"2","function":{"name":"f","arguments":""}}]}])"));
+  ASSERT_TRUE(r) << r.error().message;
+  const json::Array& calls = r->front().find("tool_calls")->as_array();
+  EXPECT_EQ(calls[0].find("function")->find("arguments")->as_string(), "{broken");
+  EXPECT_TRUE(calls[1].find("function")->find("arguments")->is_object());
 }
 
 }  // namespace

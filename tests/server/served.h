@@ -16,13 +16,14 @@ namespace met::testing {
 class Served {
  public:
   /// `attached` false: the model still loads.
-  explicit Served(FakeOptions options = {}, std::vector<std::string> flags = {}, bool attached = true)
+  explicit Served(FakeOptions options = {}, std::vector<std::string> flags = {}, bool attached = true,
+                  std::shared_ptr<const api::ModelText> text = tiny_text())
       : engine(std::move(options)) {
     log::set_level(log::Level::kError);
     flags.insert(flags.end(), {"--port", "0"});
     auto settings = config::read_settings(flags, {});
     EXPECT_TRUE(settings) << settings.error()[0].message;
-    auto opened = server::Server::open({.text = tiny_text(), .settings = *settings});
+    auto opened = server::Server::open({.text = std::move(text), .settings = *settings});
     EXPECT_TRUE(opened) << opened.error().message;
     server = std::move(*opened);
     if (attached) server->attach(engine, {});

@@ -65,6 +65,7 @@ class ChatMl final : public api::ChatRenderer {
   Result<api::RenderedPrompt> render(const json::Array& messages,
                                      const api::RenderOptions& options) const override {
     api::RenderedPrompt out;
+    for (const json::Value& tool : options.tools) out.text += "tool " + json::write(tool) + "\n";
     for (std::size_t i = 0; i < messages.size(); ++i) {
       const std::string& role = messages[i].find("role")->as_string();
       if (role == "tool") return invalid("messages", "this template knows no tools");
@@ -74,17 +75,21 @@ class ChatMl final : public api::ChatRenderer {
       out.untrusted.push_back({begin, out.text.size()});
       if (i + 1 < messages.size() || !options.continue_final_message) out.text += "<|im_end|>\n";
     }
-    if (options.add_generation_prompt) out.text += "<|im_start|>assistant\n";
+    if (!options.add_generation_prompt) return out;
+    out.text += "<|im_start|>assistant\n";
+    const json::Value* thinks = options.variables.find("enable_thinking");
+    if (thinks != nullptr) out.text += thinks->as_bool() ? "<think>\n" : "<think>\n\n</think>\n\n";
     return out;
   }
 };
 
 }  // namespace
 
-std::shared_ptr<const api::ModelText> tiny_text() {
+std::shared_ptr<const api::ModelText> tiny_text(const api::AnswerHabits& habits) {
   return std::make_shared<api::ModelText>(api::ModelText{.names = {"tiny"},
                                                          .tokenizer = tokenizer(),
                                                          .chat = std::make_shared<ChatMl>(),
+                                                         .habits = habits,
                                                          .eos_ids = {kImEnd},
                                                          .defaults = {},
                                                          .fingerprint = "fp_test",

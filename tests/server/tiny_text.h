@@ -11,7 +11,8 @@ inline constexpr text::TokenId kImStart = 256;
 inline constexpr text::TokenId kImEnd = 257;
 
 /// Ids 0 to 255 are the bytes in the order of the byte-level alphabet; names {"tiny"}.
-std::shared_ptr<const api::ModelText> tiny_text();
+/// The template shows tools where there are some; the variable enable_thinking opens or closes a think block.
+std::shared_ptr<const api::ModelText> tiny_text(const api::AnswerHabits& habits = {});
 
 /// The ids of `text`, as the tokenizer of tiny_text gives them.
 std::vector<text::TokenId> tiny_ids(std::string_view text);

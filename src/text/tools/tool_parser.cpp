@@ -103,6 +103,32 @@ ToolFormat tool_format_of_model(std::string_view model_type) {
   return found == std::end(kModels) ? ToolFormat::kNone : found->format;
 }
 
+ToolFormat tool_format_of_template(std::string_view text) {
+  struct Sign {
+    std::string_view marker;
+    ToolFormat format;
+  };
+  // The more special before the more general: several formats share <tool_call>.
+  constexpr Sign kSigns[] = {
+      {"<|channel|>commentary", ToolFormat::kHarmony},
+      {"<minimax:tool_call>", ToolFormat::kMinimaxXml},
+      {"<|tool_call>call:", ToolFormat::kGemma4},
+      {"｜DSML｜", ToolFormat::kDeepseek},
+      {"<｜tool▁calls▁begin｜>", ToolFormat::kDeepseek},
+      {"[TOOL_CALLS]", ToolFormat::kMistral},
+      {"<|tool_call_start|>", ToolFormat::kPythonic},
+      {"<|python_start|>", ToolFormat::kPythonic},
+      {"<arg_key>", ToolFormat::kGlm47},
+      {"<function=", ToolFormat::kQwen3Coder},
+      {"<tool_call>", ToolFormat::kHermes},
+      {"<|python_tag|>", ToolFormat::kLlama3Json},
+      {"{\"name\": function name, \"parameters\":", ToolFormat::kLlama3Json},
+  };
+  for (const Sign& sign : kSigns)
+    if (text.contains(sign.marker)) return sign.format;
+  return ToolFormat::kNone;
+}
+
 std::unique_ptr<ToolParser> make_tool_parser(ToolFormat format, std::shared_ptr<const ToolSet> tools) {
   const Make make = row(format).make;
   return make == nullptr ? nullptr : make(std::move(tools));

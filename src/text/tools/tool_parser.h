@@ -38,6 +38,9 @@ std::string tool_format_names();
 /// The format that models of this type were trained on; none for types that are not known.
 ToolFormat tool_format_of_model(std::string_view model_type);
 
+/// The format that a chat template shows its model; none where it shows none that we know.
+ToolFormat tool_format_of_template(std::string_view chat_template);
+
 /// Finds calls in text that comes in pieces of any size. What it gives does not depend on the cuts. A name that
 /// is no tool's is passed on. Malformed markup gives text or a call whose arguments are no whole object, never
 /// an error. Memory: the text of one call at most. Used from one thread at a time.
