@@ -9,6 +9,8 @@
 namespace met::text {
 namespace {
 
+constexpr std::string_view kFunctions = "functions.";
+
 enum Marker : std::size_t { kStart, kChannel, kConstrain, kMessage, kEnd, kReturn, kCall };
 
 /// The word behind `mark` in a message's head.
@@ -117,7 +119,8 @@ class HarmonyParser final : public ChannelParser {
   Body kind_of_head() const {
     const std::string_view channel = word_after(head_, kHarmonyMarkers[kChannel]);
     const std::string_view recipient = word_after(head_, " to=");
-    if (recipient.starts_with("functions.") && has_tools_) return Body::kArguments;
+    if (recipient.starts_with(kFunctions) && recipient.size() > kFunctions.size() && has_tools_)
+      return Body::kArguments;
     return channel == "analysis" ? Body::kReasoning : Body::kContent;
   }
 
@@ -129,7 +132,7 @@ class HarmonyParser final : public ChannelParser {
     if (body_ != Body::kArguments) return;
     passer_ = {};
     std::string_view recipient = word_after(head_, " to=");
-    recipient.remove_prefix(recipient.find('.') + 1);
+    recipient.remove_prefix(kFunctions.size());
     out.begin_call(recipient);
   }
 
