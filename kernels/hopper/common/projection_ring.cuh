@@ -55,7 +55,6 @@ class ProjectionMemory {
   int stages_, n_, groups_;
 };
 
-__device__ inline float shared_load_float(std::uint32_t at) { return __uint_as_float(shared_load_word(at)); }
 __device__ inline void shared_store_float(std::uint32_t at, float v) {
   shared_store_word(at, __float_as_uint(v));
 }
