@@ -1,18 +1,16 @@
 #include "layers/cuda/matrix_loader.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <mutex>
-#include <thread>
 
+#include "met/e4m3_order.h"
 #include "ops/cuda/dummy_weights.h"
+#include "ops/cuda/pack_e4m3.h"
 
 namespace met::layers::cuda {
 
 namespace {
 
-constexpr std::size_t kStagingBytes = std::size_t{8} << 20U;
 constexpr std::int64_t kGatedGroup = 8;  // rows of gate, then as many of up
 constexpr std::size_t kBf16Bytes = 2;
 
@@ -70,7 +68,7 @@ Result<DeviceMatrix> MatrixLoader::gated(const MatrixName& gate, const MatrixNam
   return load({gate, up}, /*gated=*/true, /*keep=*/false);
 }
 
-Result<DeviceMatrix> MatrixLoader::load(const std::vector<MatrixName>& matrices, bool gated, bool /*keep*/) {
+Result<DeviceMatrix> MatrixLoader::load(const std::vector<MatrixName>& matrices, bool gated, bool keep) {
   DeviceMatrix out{.k = matrices[0].k};
   Upload upload{.k = out.k, .gated = gated};
   bool complete = true;
@@ -91,15 +89,29 @@ Result<DeviceMatrix> MatrixLoader::load(const std::vector<MatrixName>& matrices,
         weight_of(matrices[0]),
         "rows of " + std::to_string(out.k) + " values are not a multiple of 8, as the CUDA kernels need");
   MET_ASSIGN(out.bias, load_bias(matrices, gated));
-  const std::size_t bytes = static_cast<std::size_t>(out.n * out.k) * kBf16Bytes;
+  const bool quantize = options_.quantize && !keep;
+  if (quantize) {
+    if (out.k % kE4m3Order != 0)
+      return unsupported("--quantization", weight_of(matrices[0]) + " has rows of " + std::to_string(out.k) +
+                                               " values, which are not a multiple of 64, as fp8 needs");
+    out.type = DType::kF8E4M3;
+  }
+  const auto values = static_cast<std::size_t>(out.n * out.k);
+  const std::size_t scale_bytes = quantize ? static_cast<std::size_t>(out.n) * sizeof(float) : 0;
   if (checking()) {
-    total_ += bytes;
+    total_ += bytes_of(out.type, values) + scale_bytes;
     return out;
   }
   MET_CHECK(complete, "loading what the check has refused");
-  MET_ASSIGN(out.data, gpu::DeviceMemory::allocate(device_, bytes, "weights"));
-  upload.to = out.data.data();
+  MET_ASSIGN(out.data, gpu::DeviceMemory::allocate(device_, bytes_of(out.type, values), "weights"));
   upload.n = out.n;
+  if (quantize) {
+    MET_ASSIGN(out.scales, gpu::DeviceMemory::allocate(device_, scale_bytes, "weights"));
+    upload.quantized = out.data.data();
+    upload.scales = out.scales.data();
+  } else {
+    upload.to = out.data.data();
+  }
   uploads_.push_back(std::move(upload));
   return out;
 }
@@ -149,13 +161,13 @@ Result<gpu::DeviceMemory> MatrixLoader::upload(std::span<const float> values, st
   return memory;
 }
 
-void MatrixLoader::fill(const Chunk& chunk, std::byte* staging) {
-  const Upload& upload = *chunk.upload;
+// Rows [begin, end) of the packed matrix as BF16.
+void MatrixLoader::fill(const Upload& upload, std::int64_t begin, std::int64_t end, std::byte* staging) {
   const auto packed_bytes = static_cast<std::size_t>(upload.k) * kBf16Bytes;
-  RowAt at{0, chunk.begin};
+  RowAt at{0, begin};
   if (!upload.gated)
     while (at.row >= upload.sources[at.source].rows) at.row -= upload.sources[at.source++].rows;
-  for (std::int64_t r = chunk.begin; r < chunk.end; ++r, staging += packed_bytes) {
+  for (std::int64_t r = begin; r < end; ++r, staging += packed_bytes) {
     if (upload.gated) at = gated_row(r);
     const weights::TensorView& tensor = *upload.sources[at.source].tensor;
     const std::size_t row_bytes = bytes_of(tensor.dtype, static_cast<std::size_t>(upload.k));
@@ -166,87 +178,62 @@ void MatrixLoader::fill(const Chunk& chunk, std::byte* staging) {
 }
 
 Result<> MatrixLoader::finish() {
-  if (finder_.invented()) return invent_all();
-  std::vector<Chunk> chunks;
-  for (const Upload& upload : uploads_) {
-    const auto row_bytes = static_cast<std::size_t>(upload.k) * kBf16Bytes;
-    const std::int64_t rows = std::max<std::int64_t>(1, static_cast<std::int64_t>(kStagingBytes / row_bytes));
-    for (std::int64_t begin = 0; begin < upload.n; begin += rows)
-      chunks.push_back({&upload, begin, std::min(begin + rows, upload.n)});
-  }
-  MET_TRY(copy_chunks(chunks));
-  for (const Upload& upload : uploads_)
-    for (const Source& source : upload.sources) finder_.release(*source.tensor);
+  const auto plain = std::ranges::partition(uploads_, [](const Upload& u) { return bool(u.quantized); });
+  MET_TRY(finder_.invented() ? fill_at_random(plain) : fill_from_files(plain));
+  MET_TRY(quantize_all());
   uploads_.clear();
   return {};
 }
 
-// Each thread fills its two staging buffers in turn while the other one is on its way to the device.
-Result<> MatrixLoader::copy_chunks(std::span<const Chunk> chunks) {
-  std::atomic<std::size_t> next{0};
-  std::atomic<std::size_t> done{0};
-  std::mutex mutex;
-  Result<> outcome;
-  std::size_t largest = 0;
-  for (const Chunk& c : chunks)
-    largest = std::max(largest, static_cast<std::size_t>((c.end - c.begin) * c.upload->k) * kBf16Bytes);
-  const auto work = [&]() -> Result<> {
-    MET_TRY(device_.bind_thread());
-    MET_ASSIGN(const gpu::Stream stream, device_.create_stream());
-    gpu::PinnedHost staging[2];
-    gpu::Event sent[2];
-    for (int i = 0; i < 2; ++i) {
-      MET_ASSIGN(staging[i], device_.allocate_pinned(largest));
-      MET_ASSIGN(sent[i], device_.create_event(/*timing=*/false));
-    }
-    Result<> own;
-    int turn = 0;
-    for (std::size_t i = next++; i < chunks.size() && own; i = next++, turn ^= 1) {
-      const Chunk& chunk = chunks[i];
-      const auto row_bytes = static_cast<std::size_t>(chunk.upload->k) * kBf16Bytes;
-      const std::size_t bytes = static_cast<std::size_t>(chunk.end - chunk.begin) * row_bytes;
-      own = device_.synchronize(sent[turn]);
-      if (!own) break;
-      fill(chunk, static_cast<std::byte*>(staging[turn].host));
-      own = device_.copy_to_device_async(chunk.upload->to + static_cast<std::size_t>(chunk.begin) * row_bytes,
-                                         staging[turn].host, bytes, stream);
-      if (own) own = device_.record(sent[turn], stream);
-      if (const std::size_t now = done += bytes; options_.progress) {
-        const std::lock_guard lock(mutex);
-        options_.progress(now, total_);
-      }
-    }
-    if (own) own = device_.synchronize(stream);
-    for (int i = 0; i < 2; ++i) {
-      device_.free_pinned(staging[i]);
-      device_.destroy(sent[i]);
-    }
-    device_.destroy(stream);
-    return own;
-  };
-  {
-    std::vector<std::jthread> others;
-    const auto run = [&] {
-      if (Result<> own = work(); !own) {
-        const std::lock_guard lock(mutex);
-        if (outcome) outcome = std::move(own);
-        next = chunks.size();
-      }
-    };
-    const auto threads = std::min<std::size_t>(static_cast<std::size_t>(options_.threads), chunks.size());
-    for (std::size_t i = 1; i < threads; ++i) others.emplace_back(run);
-    run();
+// One matrix after another through a buffer of BF16 values.
+Result<> MatrixLoader::quantize_all() {
+  std::int64_t largest = 0;
+  for (const Upload& upload : uploads_)
+    if (upload.quantized) largest = std::max(largest, upload.n * upload.k);
+  if (largest == 0) return {};
+  MET_ASSIGN(const ops::cuda::PackE4m3Plan pack, ops::cuda::plan_pack_e4m3(device_));
+  MET_ASSIGN(const gpu::DeviceMemory buffer,
+             gpu::DeviceMemory::allocate(device_, static_cast<std::size_t>(largest) * kBf16Bytes, "weights"));
+  for (Upload& upload : uploads_) {
+    if (!upload.quantized) continue;
+    upload.to = buffer.data();
+    const std::span<const Upload> one(&upload, 1);
+    MET_TRY(finder_.invented() ? fill_at_random(one) : fill_from_files(one));
+    MET_TRY(ops::cuda::pack_e4m3(pack, buffer.data(), upload.quantized, upload.scales, upload.n, upload.k,
+                                 device_.default_stream()));
+    MET_TRY(device_.synchronize(device_.default_stream()));
   }
-  return outcome;
+  return {};
 }
 
-Result<> MatrixLoader::invent_all() {
+Result<> MatrixLoader::fill_from_files(std::span<const Upload> uploads) {
+  std::vector<Uploader::Piece> pieces;
+  for (const Upload& upload : uploads) {
+    const auto row_bytes = static_cast<std::size_t>(upload.k) * kBf16Bytes;
+    const auto rows = static_cast<std::int64_t>(Uploader::kPieceBytes / row_bytes);
+    MET_CHECK(rows > 0, "a row of weights is longer than a piece of an upload");
+    for (std::int64_t begin = 0; begin < upload.n; begin += rows) {
+      const std::int64_t end = std::min(begin + rows, upload.n);
+      pieces.push_back(
+          {.to = upload.to + static_cast<std::size_t>(begin) * row_bytes,
+           .bytes = static_cast<std::size_t>(end - begin) * row_bytes,
+           .fill = [&upload, begin, end](std::byte* staging) { fill(upload, begin, end, staging); }});
+    }
+  }
+  MET_TRY(uploader_.run(pieces, [&](std::size_t bytes) {
+    done_ += bytes;
+    if (options_.progress) options_.progress(std::min(done_, total_), total_);
+  }));
+  for (const Upload& upload : uploads)
+    for (const Source& source : upload.sources) finder_.release(*source.tensor);
+  return {};
+}
+
+Result<> MatrixLoader::fill_at_random(std::span<const Upload> uploads) {
   MET_ASSIGN(const ops::cuda::DummyWeightsPlan plan, ops::cuda::plan_dummy_weights(device_));
-  std::uint64_t seed = 0;
-  for (const Upload& upload : uploads_)
-    MET_TRY(ops::cuda::dummy_weights(plan, upload.to, static_cast<std::size_t>(upload.n * upload.k), ++seed,
+  for (const Upload& upload : uploads)
+    MET_TRY(ops::cuda::dummy_weights(plan, upload.to, static_cast<std::size_t>(upload.n * upload.k), ++seed_,
                                      device_.default_stream()));
-  uploads_.clear();
   return device_.synchronize(device_.default_stream());
 }
 

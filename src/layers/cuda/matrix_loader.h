@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpu/device_memory.h"
+#include "layers/cuda/uploader.h"
 #include "layers/tensor_finder.h"
 
 namespace met::layers::cuda {
@@ -33,7 +34,10 @@ class MatrixLoader {
 
   /// `checkpoint` null: random weights.
   MatrixLoader(gpu::GpuBackend& device, const weights::Checkpoint* checkpoint, Options options)
-      : device_(device), finder_(checkpoint), options_(std::move(options)) {}
+      : device_(device),
+        finder_(checkpoint),
+        options_(std::move(options)),
+        uploader_(device, options_.threads) {}
 
   TensorFinder& finder() { return finder_; }
   const TensorFinder& finder() const { return finder_; }
@@ -70,25 +74,26 @@ class MatrixLoader {
     std::int64_t n = 0;
     std::int64_t k = 0;
     bool gated = false;
+    gpu::DevicePtr quantized;  ///< E4M3 and its scales, made from `to`; null: `to` is the matrix itself
+    gpu::DevicePtr scales;
     std::vector<Source> sources;
   };
-  struct Chunk {
-    const Upload* upload;
-    std::int64_t begin, end;  ///< rows
-  };
-
   Result<DeviceMatrix> load(const std::vector<MatrixName>& matrices, bool gated, bool keep);
   Result<gpu::DeviceMemory> load_bias(const std::vector<MatrixName>& matrices, bool gated);
-  Result<> copy_chunks(std::span<const Chunk> chunks);
-  Result<> invent_all();
-  static void fill(const Chunk& chunk, std::byte* staging);
+  Result<> fill_from_files(std::span<const Upload> uploads);
+  Result<> fill_at_random(std::span<const Upload> uploads);
+  Result<> quantize_all();
+  static void fill(const Upload& upload, std::int64_t begin, std::int64_t end, std::byte* staging);
 
   gpu::GpuBackend& device_;
   TensorFinder finder_;
   Options options_;
   std::size_t total_ = 0;
   std::size_t table_bytes_ = 0;
+  Uploader uploader_;
+  std::size_t done_ = 0;  ///< bytes uploaded
   std::vector<Upload> uploads_;
+  std::uint64_t seed_ = 0;  ///< of random matrices: the number made so far
 };
 
 }  // namespace met::layers::cuda

@@ -76,6 +76,7 @@ Result<std::vector<OpCase>> sample_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> gemm_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> quantise_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> projection_cases(GpuBackend& gpu, bool timed);
+Result<std::vector<OpCase>> pack_e4m3_cases(GpuBackend& gpu, bool timed);
 
 struct CaseGroup {
   const char* name;
@@ -89,7 +90,8 @@ inline constexpr CaseGroup kGroups[] = {{"rope_kv", rope_kv_cases},
                                         {"sample", sample_cases},
                                         {"gemm", gemm_cases},
                                         {"quantise", quantise_cases},
-                                        {"projection", projection_cases}};
+                                        {"projection", projection_cases},
+                                        {"pack_e4m3", pack_e4m3_cases}};
 
 /// One BF16 rounding (8 significant bits) and what FP32 sums and rsqrt add.
 inline constexpr double kBf16Rounding = 0x1p-8 + 0x1p-16;
