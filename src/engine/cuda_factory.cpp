@@ -52,8 +52,6 @@ Result<> check_cuda_settings(const config::Settings& s) {
   if (s.kv_cache_dtype != "auto" && s.kv_cache_dtype != "bf16" && s.kv_cache_dtype != "fp8")
     return refuse("--kv-cache-dtype",
                   "the CUDA device's cache is bf16 or fp8; '" + s.kv_cache_dtype + "' is not supported");
-  if (s.quantization != "none")
-    return refuse("--quantization", "'" + s.quantization + "' is not supported yet; none is");
   if (s.max_batch_size && *s.max_batch_size > layers::cuda::kHeadRows)
     return refuse("--max-batch-size", "a step of the CUDA kernels holds at most 256 sequences");
   const config::Settings neutral;

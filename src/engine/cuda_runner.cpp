@@ -71,6 +71,7 @@ layers::cuda::Decoder::Limits CudaRunner::decoder_limits(const RunnerOptions& op
           .blocks = options.blocks,
           .positions = options.positions,
           .cache = options.cache,
+          .weights = options.weights,
           .batch_invariant = options.batch_invariant,
           .log_routes = options.log_routes};
 }

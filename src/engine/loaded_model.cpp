@@ -206,6 +206,7 @@ Result<Prepared> prepare(const config::Settings& settings, const Progress& progr
       });
   watch.lap("device");
   p.runner.cache = cache_type(settings, cuda);
+  if (settings.quantization == "fp8") p.runner.weights = DType::kF8E4M3;
   p.factory =
       (cuda ? cuda_factory : host_factory)(*p.device, p.checkpoint.get(), settings, p.runner.cache, progress);
   MET_TRY(p.factory->check(p.description.model));

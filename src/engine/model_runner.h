@@ -15,6 +15,7 @@ struct RunnerOptions {
   std::int64_t positions = 0;    ///< longest sequence
   std::int64_t blocks = 0;       ///< of the pool, the null block among them
   DType cache = DType::kF16;     ///< of K and V
+  DType weights = DType::kBF16;  ///< of the layers, on devices that can choose
   bool graphs = true;            ///< replay captured steps; false: enqueue kernel by kernel
   bool log_routes = false;       ///< METRALE_GEMM_SHAPE_LOG
   bool batch_invariant = false;  ///< a row's bits do not depend on the other rows of its step

@@ -51,6 +51,9 @@ std::vector<BufferSize> buffer_sizes(gpu::GpuBackend& device, const config::Mode
   }
   const std::int64_t tokens = token_rows(limits);
   const auto bf16 = [](std::int64_t rows, std::int64_t width) { return rows * width * 2; };
+  const bool quantised = limits.weights == DType::kF8E4M3;
+  const std::int64_t widest = std::max({std::int64_t{c.hidden}, q_width(c), std::int64_t{c.ffn}});
+  const std::int64_t scales_ld = ops::cuda::quantise_scales_ld(static_cast<int>(tokens));
   return {{&T::hidden, bf16(tokens, c.hidden)},
           {&T::scaled, bf16(tokens, c.hidden)},
           {&T::squares, kHeadRows * kSquareParts * 4},
@@ -58,6 +61,8 @@ std::vector<BufferSize> buffer_sizes(gpu::GpuBackend& device, const config::Mode
           {&T::attention, bf16(tokens, q_width(c))},
           {&T::ffn, bf16(tokens, c.ffn)},
           {&T::branch, c.post_norms ? bf16(tokens, c.hidden) : 0},
+          {&T::quantised, quantised ? tokens * widest : 0},
+          {&T::row_scales, quantised ? (widest + 127) / 128 * scales_ld * 4 : 0},
           {&T::head_input, bf16(kHeadRuns * kHeadRows, c.hidden)},
           {&T::logits, limits.step.logits * c.vocabulary * 4},
           {&T::partial, static_cast<std::int64_t>(partial)},
@@ -66,9 +71,10 @@ std::vector<BufferSize> buffer_sizes(gpu::GpuBackend& device, const config::Mode
 
 // With --batch-invariant every product is cut alike, whatever the number of rows, so that the order of its sums is fixed.
 constexpr ProjectionTile kInvariantTile{.rows = 64, .split = 1, .chunks = 1};
-const ops::cuda::GemmTile& invariant_tile() {
+const ops::cuda::GemmTile& invariant_tile(DType weights) {
   const auto tiles = ops::cuda::gemm_tiles();
-  const auto it = std::ranges::find(tiles, std::string_view("gemm_bf16_128"), &ops::cuda::GemmTile::entry);
+  const std::string_view entry = weights == DType::kBF16 ? "gemm_bf16_128" : "gemm_e4m3_128";
+  const auto it = std::ranges::find(tiles, entry, &ops::cuda::GemmTile::entry);
   MET_CHECK(it != tiles.end() && it->splits == 1, "the tile that does not divide k");
   return *it;
 }
@@ -97,7 +103,8 @@ Decoder::Decoder(gpu::GpuBackend& device, const config::ModelConfig& config, Dec
       limits_(limits),
       routes_(device),
       input_bytes_(bytes_of_inputs(limits)),
-      cache_block_bytes_(bytes_of(limits.cache, ops::kv_elements(1, config.kv_heads, config.head_dim))) {}
+      cache_block_bytes_(bytes_of(limits.cache, ops::kv_elements(1, config.kv_heads, config.head_dim))),
+      scales_ld_(ops::cuda::quantise_scales_ld(static_cast<int>(token_rows(limits)))) {}
 
 Result<std::unique_ptr<Decoder>> Decoder::make(gpu::GpuBackend& device, const config::ModelConfig& config,
                                                DecoderWeights weights, const Limits& limits) {
@@ -177,9 +184,11 @@ Result<> Decoder::plan_prefill() {
       const ops::cuda::GemmShape shape{.n = static_cast<int>(matrix.n),
                                        .k = static_cast<int>(matrix.k),
                                        .tokens_max = plans.tokens,
+                                       .weights = matrix.type,
                                        .epilogue = epilogue};
-      MET_ASSIGN(auto made, limits_.batch_invariant ? ops::cuda::plan_gemm(device_, shape, invariant_tile())
-                                                    : ops::cuda::plan_gemm(device_, shape));
+      MET_ASSIGN(auto made, limits_.batch_invariant
+                                ? ops::cuda::plan_gemm(device_, shape, invariant_tile(matrix.type))
+                                : ops::cuda::plan_gemm(device_, shape));
       log_route("gemm", plans.tokens, matrix.n, matrix.k, std::string(made.tile->entry));
       return made;
     };
@@ -195,6 +204,15 @@ Result<> Decoder::plan_prefill() {
                                                                 .rotary_dim = rotary_dim,
                                                                 .cache = limits_.cache,
                                                                 .tokens_max = plans.tokens}));
+    if (limits_.weights == DType::kF8E4M3) {
+      MET_ASSIGN(plans.quantise_hidden,
+                 ops::cuda::plan_quantise(device_, {.k = config_.hidden, .tokens = plans.tokens}));
+      MET_ASSIGN(plans.quantise_attention,
+                 ops::cuda::plan_quantise(device_,
+                                          {.k = static_cast<int>(q_width(config_)), .tokens = plans.tokens}));
+      MET_ASSIGN(plans.quantise_ffn,
+                 ops::cuda::plan_quantise(device_, {.k = config_.ffn, .tokens = plans.tokens}));
+    }
     prefill_plans_.push_back(plans);
     if (plans.tokens == tokens_max) break;
   }
@@ -239,9 +257,9 @@ Result<> Decoder::allocate() {
 }
 
 Result<> Decoder::describe_tensors() {
-  const auto tokens = static_cast<int>(token_rows(limits_));
   const auto weights = [&](const DeviceMatrix& m) {
-    return ops::cuda::gemm_weights_map(device_, m.data.data(), static_cast<int>(m.n), static_cast<int>(m.k));
+    return ops::cuda::gemm_weights_map(device_, m.data.data(), static_cast<int>(m.n), static_cast<int>(m.k),
+                                       m.type);
   };
   for (const DecoderLayerWeights& layer : weights_.layers) {
     LayerMaps& maps = maps_.emplace_back();
@@ -250,10 +268,13 @@ Result<> Decoder::describe_tensors() {
     MET_ASSIGN(maps.gate_up, weights(layer.gate_up));
     MET_ASSIGN(maps.down, weights(layer.down));
   }
-  MET_ASSIGN(scaled_map_, ops::cuda::gemm_x_map(device_, tensors_.scaled, tokens, config_.hidden));
-  MET_ASSIGN(attention_map_,
-             ops::cuda::gemm_x_map(device_, tensors_.attention, tokens, static_cast<int>(q_width(config_))));
-  MET_ASSIGN(ffn_map_, ops::cuda::gemm_x_map(device_, tensors_.ffn, tokens, config_.ffn));
+  const auto rows = [&](gpu::DevicePtr bf16, std::int64_t k) {
+    return ops::cuda::gemm_x_map(device_, tensors_.quantised ? tensors_.quantised : bf16,
+                                 static_cast<int>(token_rows(limits_)), static_cast<int>(k), limits_.weights);
+  };
+  MET_ASSIGN(hidden_map_, rows(tensors_.scaled, config_.hidden));
+  MET_ASSIGN(attention_map_, rows(tensors_.attention, q_width(config_)));
+  MET_ASSIGN(ffn_map_, rows(tensors_.ffn, config_.ffn));
   return {};
 }
 

@@ -15,6 +15,7 @@
 #include "ops/cuda/gemm.h"
 #include "ops/cuda/prefill_attention.h"
 #include "ops/cuda/projection.h"
+#include "ops/cuda/quantise.h"
 #include "ops/cuda/residual_norm.h"
 #include "ops/cuda/rope_kv.h"
 
@@ -29,6 +30,7 @@ class Decoder {
     std::int64_t blocks = 0;     ///< of the pool
     std::int64_t positions = 0;  ///< longest sequence
     DType cache = DType::kBF16;  ///< of K and V, or F8E4M3
+    DType weights = DType::kBF16;  ///< of the layers, or F8E4M3
     bool batch_invariant = false;
     bool log_routes = false;  ///< tells once for each product how it is cut
   };
@@ -83,6 +85,7 @@ class Decoder {
     ops::cuda::EmbeddingDevicePlan embedding;
     ops::cuda::ResidualNormPlan norm;
     ops::cuda::RopeKvPlan rope_kv;
+    ops::cuda::QuantisePlan quantise_hidden, quantise_attention, quantise_ffn;  ///< where weights are E4M3
   };
   /// Tensor maps of a layer's products.
   struct LayerMaps {
@@ -115,9 +118,21 @@ class Decoder {
                         gpu::Stream stream) const;
   Result<> prefill_attention(std::size_t layer, const Mixed& step, const PrefillPlans& plans,
                              const StepLayout& at, gpu::Stream stream) const;
-  Result<> multiply(const ops::cuda::GemmPlan& plan, const DeviceMatrix& matrix,
-                    const DeviceTensorMap& weights, const DeviceTensorMap& x, gpu::DevicePtr y,
-                    std::int64_t width, Epilogue epilogue, const StepLayout& at, gpu::Stream stream) const;
+  /// One product of a step with prefill rows: rows of `x` as they are in BF16, or as `quantised` holds them.
+  struct Product {
+    const ops::cuda::GemmPlan& plan;
+    const DeviceMatrix& matrix;
+    const DeviceTensorMap& weights;
+    const DeviceTensorMap& x;
+    gpu::DevicePtr y;
+    std::int64_t width = 0;  ///< of y
+    Epilogue epilogue = Epilogue::kStore;
+  };
+  Result<> multiply(const Product& product, const StepLayout& at, gpu::Stream stream) const;
+  Result<> quantise_rows(const ops::cuda::QuantisePlan& plan, gpu::DevicePtr x, const gpu::DeviceMemory* norm,
+                         std::int64_t k, const StepLayout& at, gpu::Stream stream) const;
+  Result<> norm_rows(const gpu::DeviceMemory& norm, const PrefillPlans& plans, const StepLayout& at,
+                     gpu::Stream stream) const;
   Result<> mixed_join(const gpu::DeviceMemory& post_norm, const gpu::DeviceMemory* next,
                       const PrefillPlans& plans, const StepLayout& at, gpu::Stream stream) const;
   Result<> mixed_layer(std::size_t layer, const Mixed& step, const PrefillPlans& plans, const StepLayout& at,
@@ -133,14 +148,15 @@ class Decoder {
   std::vector<ops::cuda::ProjectionPlan> head_plans_;  ///< by rows, 8 to kHeadRows
   std::vector<PrefillPlans> prefill_plans_;            ///< by tokens
   ops::cuda::PrefillAttentionPlan prefill_attention_;
-  std::vector<PrefillAttentionArgs> prefill_args_;  ///< by layer; a step adds its inputs
-  std::vector<LayerMaps> maps_;                     ///< by layer
-  DeviceTensorMap scaled_map_{}, attention_map_{}, ffn_map_{};
+  std::vector<PrefillAttentionArgs> prefill_args_;              ///< by layer; a step adds its inputs
+  std::vector<LayerMaps> maps_;                                 ///< by layer
+  DeviceTensorMap hidden_map_{}, attention_map_{}, ffn_map_{};  ///< of the rows that products read
   std::vector<gpu::DeviceMemory> memory_;
   gpu::DevicePtr inputs_;
   gpu::DevicePtr fed_;
   std::size_t input_bytes_ = 0;
   std::size_t cache_block_bytes_ = 0;
+  std::int32_t scales_ld_ = 0;  ///< of row_scales
   StepTensors tensors_;
   std::vector<KvPair> caches_;
 };

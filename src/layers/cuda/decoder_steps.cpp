@@ -181,42 +181,72 @@ Result<> Decoder::prefill_attention(std::size_t layer, const Mixed& step, const 
   return ops::cuda::prefill_attention(prefill_attention_, args, stream);
 }
 
-Result<> Decoder::multiply(const ops::cuda::GemmPlan& plan, const DeviceMatrix& matrix,
-                           const DeviceTensorMap& weights, const DeviceTensorMap& x, gpu::DevicePtr y,
-                           std::int64_t width, Epilogue epilogue, const StepLayout& at,
-                           gpu::Stream stream) const {
-  const bool join = epilogue == Epilogue::kResidual;
-  return ops::cuda::gemm(plan,
-                         {.weights = weights,
-                          .x = x,
+Result<> Decoder::multiply(const Product& p, const StepLayout& at, gpu::Stream stream) const {
+  const bool join = p.epilogue == Epilogue::kResidual;
+  const bool quantised = p.matrix.type == DType::kF8E4M3;
+  return ops::cuda::gemm(p.plan,
+                         {.weights = p.weights,
+                          .x = p.x,
                           .counts = at_device<const StepCounts>(inputs_, at.counts),
-                          .weight_scales = nullptr,
-                          .x_scales = nullptr,
-                          .bias = at_device<const float>(matrix.bias),
-                          .residual = join ? at_device<Bf16Bits>(y) : nullptr,
-                          .y = join ? nullptr : at_device<Bf16Bits>(y),
-                          .ldy = width,
-                          .n = static_cast<std::int32_t>(matrix.n),
-                          .k = static_cast<std::int32_t>(matrix.k),
+                          .weight_scales = at_device<const float>(p.matrix.scales),
+                          .x_scales = quantised ? at_device<const float>(tensors_.row_scales) : nullptr,
+                          .bias = at_device<const float>(p.matrix.bias),
+                          .residual = join ? at_device<Bf16Bits>(p.y) : nullptr,
+                          .y = join ? nullptr : at_device<Bf16Bits>(p.y),
+                          .ldy = p.width,
+                          .n = static_cast<std::int32_t>(p.matrix.n),
+                          .k = static_cast<std::int32_t>(p.matrix.k),
                           .block_scales = 0,
-                          .epilogue = epilogue},
+                          .epilogue = p.epilogue,
+                          .tokens_max = 0,
+                          .x_scales_ld = quantised ? scales_ld_ : 0},
                          stream);
+}
+
+// E4M3 weights read E4M3 rows; BF16 weights read `x` itself.
+Result<> Decoder::quantise_rows(const ops::cuda::QuantisePlan& plan, gpu::DevicePtr x,
+                                const gpu::DeviceMemory* norm, std::int64_t k, const StepLayout& at,
+                                gpu::Stream stream) const {
+  if (limits_.weights == DType::kBF16) return {};
+  return ops::cuda::quantise(plan,
+                             {.x = at_device<const Bf16Bits>(x),
+                              .norm = norm != nullptr ? at_device<const float>(*norm) : nullptr,
+                              .y = at_device<std::uint8_t>(tensors_.quantised),
+                              .scales = at_device<float>(tensors_.row_scales),
+                              .counts = at_device<const StepCounts>(inputs_, at.counts),
+                              .k = static_cast<std::int32_t>(k),
+                              .scales_ld = scales_ld_,
+                              .eps = static_cast<float>(config_.norm_eps)},
+                             stream);
+}
+
+// The rows that a product behind `norm` reads.
+Result<> Decoder::norm_rows(const gpu::DeviceMemory& norm, const PrefillPlans& plans, const StepLayout& at,
+                            gpu::Stream stream) const {
+  if (limits_.weights == DType::kF8E4M3)
+    return quantise_rows(plans.quantise_hidden, tensors_.hidden, &norm, config_.hidden, at, stream);
+  ResidualNormArgs args = norm_args(at);
+  args.norm = at_device<const float>(norm);
+  args.normed = at_device<Bf16Bits>(tensors_.scaled);
+  return ops::cuda::residual_norm(plans.norm, args, stream);
 }
 
 // Behind a block: its post-norm where it has one, and the norm that the next block reads.
 Result<> Decoder::mixed_join(const gpu::DeviceMemory& post_norm, const gpu::DeviceMemory* next,
                              const PrefillPlans& plans, const StepLayout& at, gpu::Stream stream) const {
-  if (!config_.post_norms && next == nullptr) return {};
-  ResidualNormArgs args = norm_args(at);
+  const bool quantised = limits_.weights == DType::kF8E4M3;
   if (config_.post_norms) {
+    ResidualNormArgs args = norm_args(at);
     args.branch = at_device<const Bf16Bits>(tensors_.branch);
     args.post_norm = at_device<const float>(post_norm);
+    if (next != nullptr && !quantised) {
+      args.norm = at_device<const float>(*next);
+      args.normed = at_device<Bf16Bits>(tensors_.scaled);
+    }
+    MET_TRY(ops::cuda::residual_norm(plans.norm, args, stream));
+    if (!quantised) return {};
   }
-  if (next != nullptr) {
-    args.norm = at_device<const float>(*next);
-    args.normed = at_device<Bf16Bits>(tensors_.scaled);
-  }
-  return ops::cuda::residual_norm(plans.norm, args, stream);
+  return next != nullptr ? norm_rows(*next, plans, at, stream) : Result<>{};
 }
 
 Result<> Decoder::mixed_layer(std::size_t layer, const Mixed& step, const PrefillPlans& plans,
@@ -226,14 +256,16 @@ Result<> Decoder::mixed_layer(std::size_t layer, const Mixed& step, const Prefil
   const Epilogue join = config_.post_norms ? Epilogue::kStore : Epilogue::kResidual;
   const gpu::DevicePtr joined = config_.post_norms ? tensors_.branch : tensors_.hidden;
   const bool last = layer + 1 == weights_.layers.size();
-  MET_TRY(
-      multiply(plans.qkv, w.qkv, maps.qkv, scaled_map_, tensors_.qkv, w.qkv.n, Epilogue::kStore, at, stream));
+  MET_TRY(multiply({plans.qkv, w.qkv, maps.qkv, hidden_map_, tensors_.qkv, w.qkv.n}, at, stream));
   MET_TRY(prefill_attention(layer, step, plans, at, stream));
-  MET_TRY(multiply(plans.out, w.out, maps.out, attention_map_, joined, config_.hidden, join, at, stream));
+  MET_TRY(quantise_rows(plans.quantise_attention, tensors_.attention, nullptr, w.out.k, at, stream));
+  MET_TRY(multiply({plans.out, w.out, maps.out, attention_map_, joined, config_.hidden, join}, at, stream));
   MET_TRY(mixed_join(w.post_attention_norm, &w.ffn_norm, plans, at, stream));
-  MET_TRY(multiply(plans.gate_up, w.gate_up, maps.gate_up, scaled_map_, tensors_.ffn, config_.ffn,
-                   w.activation, at, stream));
-  MET_TRY(multiply(plans.down, w.down, maps.down, ffn_map_, joined, config_.hidden, join, at, stream));
+  MET_TRY(
+      multiply({plans.gate_up, w.gate_up, maps.gate_up, hidden_map_, tensors_.ffn, config_.ffn, w.activation},
+               at, stream));
+  MET_TRY(quantise_rows(plans.quantise_ffn, tensors_.ffn, nullptr, w.down.k, at, stream));
+  MET_TRY(multiply({plans.down, w.down, maps.down, ffn_map_, joined, config_.hidden, join}, at, stream));
   return mixed_join(w.post_ffn_norm, last ? nullptr : &next_norm(layer), plans, at, stream);
 }
 
@@ -273,10 +305,7 @@ Result<> Decoder::mixed(const Mixed& step, gpu::Stream stream) const {
   const StepLayout at(step.capacity);
   const PrefillPlans& plans = prefill_plans(step.capacity.tokens);
   MET_TRY(embed(plans.embedding, at, nullptr, stream));
-  ResidualNormArgs args = norm_args(at);
-  args.norm = at_device<const float>(weights_.layers.front().attention_norm);
-  args.normed = at_device<Bf16Bits>(tensors_.scaled);
-  MET_TRY(ops::cuda::residual_norm(plans.norm, args, stream));
+  MET_TRY(norm_rows(weights_.layers.front().attention_norm, plans, at, stream));
   for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer)
     MET_TRY(mixed_layer(layer, step, plans, at, stream));
   return mixed_head(step, at, stream);

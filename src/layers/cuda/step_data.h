@@ -41,11 +41,14 @@ struct StepTensors {
   gpu::DevicePtr hidden;  ///< [tokens, hidden] BF16: the residual stream
   gpu::DevicePtr
       scaled;  ///< [tokens, hidden]: hidden times the next norm's weight (decode), or normed (prefill)
-  gpu::DevicePtr squares;     ///< F32 [256, parts]
-  gpu::DevicePtr qkv;         ///< [tokens, (heads + 2 kv_heads) head_dim]
-  gpu::DevicePtr attention;   ///< [tokens, heads head_dim]
-  gpu::DevicePtr ffn;         ///< [tokens, ffn]
-  gpu::DevicePtr branch;      ///< [tokens, hidden]: a block's output before its post-norm
+  gpu::DevicePtr squares;    ///< F32 [256, parts]
+  gpu::DevicePtr qkv;        ///< [tokens, (heads + 2 kv_heads) head_dim]
+  gpu::DevicePtr attention;  ///< [tokens, heads head_dim]
+  gpu::DevicePtr ffn;        ///< [tokens, ffn]
+  gpu::DevicePtr branch;     ///< [tokens, hidden]: a block's output before its post-norm
+  gpu::DevicePtr
+      quantised;  ///< [tokens, k] E4M3: rows that the next product reads, where weights are E4M3 (prefill)
+  gpu::DevicePtr row_scales;  ///< their scales, F32 [ceil(k / 128), ld]
   gpu::DevicePtr head_input;  ///< [logits, hidden]: gathered and normed (prefill)
   gpu::DevicePtr logits;      ///< [logits, vocabulary] F32
   gpu::DevicePtr partial;     ///< of split decode attention
