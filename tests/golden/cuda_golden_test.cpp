@@ -136,13 +136,13 @@ TEST_P(CudaGolden, Fp8StaysInsideItsNoise) {
     int sequence = 0;
     for (const Prompt& prompt : read_prompts(GetParam())) {
       std::vector<float> now = model.step({{.sequence = ++sequence, .ids = prompt.ids}})[0];
-      EXPECT_LE(relative_rms(now, prompt.last_logits), 0.15)
+      EXPECT_LE(relative_rms(now, prompt.last_logits), 0.3)
           << (weights ? "weights, " : "cache, ") << prompt.ids.size() << " tokens";
       const Ids all_but_last(prompt.ids.begin(), prompt.ids.end() - 1);
       if (all_but_last.empty()) continue;
       model.step({{.sequence = ++sequence, .ids = all_but_last}});
       now = model.step({{.sequence = sequence, .ids = {prompt.ids.back()}}})[0];
-      EXPECT_LE(relative_rms(now, prompt.last_logits), 0.15)
+      EXPECT_LE(relative_rms(now, prompt.last_logits), 0.3)
           << (weights ? "weights, " : "cache, ") << "decode behind " << all_but_last.size();
     }
   }
