@@ -13,9 +13,8 @@ using V = json::Value;
 constexpr std::int64_t kBudgetMin = 1024;
 
 constexpr std::string_view kOwn[] = {
-    "model",       "messages",  "system",        "max_tokens",         "stop_sequences", "tools",
-    "tool_choice", "thinking",  "metadata",      "service_tier",       "output_config",  "output_format",
-    "mcp_servers", "container", "inference_geo", "context_management", "cache_control",  "speed",
+    "model",    "messages", "system",       "max_tokens",    "stop_sequences", "tools",       "tool_choice",
+    "thinking", "metadata", "service_tier", "output_config", "output_format",  "mcp_servers", "container",
 };
 constexpr Renamed kNames[] = {
     {"stop", "stop_sequences"}, {"reasoning_effort", "output_config"}, {"response_format", "output_config"}};
@@ -354,7 +353,8 @@ Result<GenerationRequest> parse(const V& body, const ParseContext& context, bool
   MET_ASSIGN(const Thinking thinking, read_thinking(body));
   Result<GenerationRequest> request = parse_chat(V(std::move(chat)), context);
   if (!request) return std::unexpected(in_own_terms(std::move(request).error(), kNames));
-  request->thinking = thinking;
+  if (thinking.enabled) request->thinking.enabled = thinking.enabled;
+  if (thinking.budget_tokens) request->thinking.budget_tokens = thinking.budget_tokens;
   request->ignored.insert(request->ignored.end(), ignored.begin(), ignored.end());
   return request;
 }

@@ -28,7 +28,8 @@ std::string_view name(ResponseStatus status) {
 json::Value usage_of(const Usage& usage) {
   json::Object out;
   out.append("input_tokens", usage.prompt_tokens);
-  out.append("input_tokens_details", json::Object{{"cached_tokens", usage.cached_tokens}});
+  out.append("input_tokens_details",
+             json::Object{{"cached_tokens", usage.cached_tokens}, {"cache_write_tokens", 0}});
   out.append("output_tokens", usage.completion_tokens);
   out.append("output_tokens_details", json::Object{{"reasoning_tokens", usage.reasoning_tokens}});
   out.append("total_tokens", usage.prompt_tokens + usage.completion_tokens);

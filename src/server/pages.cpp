@@ -1,4 +1,6 @@
 // Routes that generate nothing: models, tokens, numbers.
+#include <ctime>
+
 #include "api/prepare.h"
 #include "config/version.h"
 #include "core/concat.h"
@@ -11,6 +13,26 @@ namespace met::server {
 namespace {
 
 using api::ApiError;
+
+/// Anthropic's clients say which version they speak.
+bool is_anthropic(const Exchange& http) { return !http.head().header("anthropic-version").empty(); }
+
+std::string rfc3339(std::int64_t unix_s) {
+  const auto time = static_cast<std::time_t>(unix_s);
+  std::tm parts{};
+  gmtime_r(&time, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+json::Value anthropic_model_json(const std::string& name, const Services& met) {
+  json::Object out{{"type", "model"}, {"id", name}};
+  out.append("display_name", name);
+  out.append("created_at", rfc3339(met.text->created));
+  out.append("max_input_tokens", met.engine.max_seq_len());
+  out.append("max_tokens", met.engine.max_seq_len());
+  return out;
+}
 
 json::Value model_json(const std::string& name, const Services& met) {
   json::Object out;
@@ -92,9 +114,17 @@ JsonResult detokenize(const json::Value& body, const Services& met) {
 
 awaitable<void> get_models(Exchange& http, Services& met) {
   json::Array data;
-  for (const std::string& name : met.text->names) data.push_back(model_json(name, met));
+  const bool anthropic = is_anthropic(http);
+  for (const std::string& name : met.text->names)
+    data.push_back(anthropic ? anthropic_model_json(name, met) : model_json(name, met));
   json::Object out;
-  out.append("object", "list");
+  if (anthropic) {
+    out.append("first_id", met.text->names.front());
+    out.append("last_id", met.text->names.back());
+    out.append("has_more", false);
+  } else {
+    out.append("object", "list");
+  }
   out.append("data", std::move(data));
   Response response = json_response(out);
   co_await http.respond(std::move(response));
@@ -104,12 +134,14 @@ awaitable<void> get_model(Exchange& http, Services& met) {
   const std::string& wanted = http.parameters()[0];
   for (const std::string& name : met.text->names) {
     if (name != wanted) continue;
-    Response response = json_response(model_json(name, met));
+    Response response =
+        json_response(is_anthropic(http) ? anthropic_model_json(name, met) : model_json(name, met));
     co_await http.respond(std::move(response));
     co_return;
   }
   json::Object body;
   body.append("model", wanted);
+  if (is_anthropic(http)) http.set_dialect(api::Dialect::kAnthropic);
   const Result<std::string> missing = api::read_model(body, met.parse);
   const ApiError error(missing.error());
   co_await http.fail(error);

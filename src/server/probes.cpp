@@ -125,6 +125,11 @@ awaitable<void> get_hardware(Exchange& http, Services& met) {
 
 /// "status" when the server's state changes, "load" when the engine's does.
 awaitable<void> get_events(Exchange& http, Services& met) {
+  if (http.head().method == "HEAD") {
+    Response head{.type = "text/event-stream"};
+    co_await http.respond(std::move(head));
+    co_return;
+  }
   http.watch();
   http.begin_stream();
   std::string last_status;

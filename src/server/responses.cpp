@@ -252,7 +252,7 @@ awaitable<void> get_response(Exchange& http, Services& met) {
   bool stream = false;
   std::size_t skip = 0;
   for (const auto& [name, value] : query_pairs(http.head().query)) {
-    if (name == "stream") stream = value == "true" || value == "1";
+    if (name == "stream") stream = (value == "true" || value == "1") && http.head().method == "GET";
     if (name != "starting_after") continue;
     const auto number = skipped(value);
     if (!number) {

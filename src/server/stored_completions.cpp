@@ -31,6 +31,23 @@ bool selected(const json::Object& object, const Head& head) {
   return true;
 }
 
+/// A page of the tenant's completions that the query selects. Ids are paged, so that only the page is copied.
+JsonResult selected_page(const PageRequest& page, const Exchange& http, Services& met) {
+  const auto all = met.stores.completions.list(http.tenant());
+  std::vector<api::Item> ids;
+  for (const auto& [id, stored] : all)
+    if (selected(stored->object, http.head()))
+      ids.push_back(std::make_shared<const json::Value>(json::Object{{"id", id}}));
+  JsonResult out = page_of(ids, page);
+  if (!out) return out;
+  for (json::Value& entry : out->as_object().find("data")->as_array()) {
+    const auto found = std::ranges::find(all, entry.find("id")->as_string(),
+                                         &std::pair<std::string, Stores::Completions::Pointer>::first);
+    entry = json::Value(found->second->object);
+  }
+  return out;
+}
+
 JsonResult update(const json::Value& body, std::uint64_t tenant, const std::string& id, Services& met) {
   const json::Value* given = api::given(body, "metadata");
   if (given == nullptr)
@@ -67,11 +84,7 @@ awaitable<void> get_stored_completions(Exchange& http, Services& met) {
   const auto page = page_request(http.head(), /*descending=*/false);
   JsonResult result = std::unexpected(ApiError());
   if (page) {
-    std::vector<api::Item> objects;
-    for (const auto& [id, stored] : met.stores.completions.list(http.tenant()))
-      if (selected(stored->object, http.head()))
-        objects.push_back(std::make_shared<const json::Value>(stored->object));
-    result = page_of(objects, *page);
+    result = selected_page(*page, http, met);
   } else {
     result = std::unexpected(page.error());
   }

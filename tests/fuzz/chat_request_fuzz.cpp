@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "api/anthropic.h"
 #include "api/request.h"
+#include "api/responses.h"
 
 namespace {
 
@@ -35,5 +37,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   context.vocabulary = 1000;
   check(met::api::parse_chat(*body, context));
   check(met::api::parse_completion(*body, context));
+  check(met::api::parse_messages(*body, context));
+  check(met::api::parse_count_tokens(*body, context));
+  const auto response = met::api::parse_response(*body, context);
+  if (!response) {
+    if (response.error().message.empty()) std::abort();
+    return 0;
+  }
+  std::vector<met::api::Item> items;
+  for (const met::json::Value& item : response->input)
+    items.push_back(std::make_shared<const met::json::Value>(item));
+  check(met::api::lower_response(*response, items, context));
   return 0;
 }

@@ -184,6 +184,29 @@ TEST(Probes, EventsTellStatusAndLoad) {
   EXPECT_TRUE(client.read_until("draining"));
 }
 
+TEST(Pages, ModelsAsAnthropicsClientsReadThem) {
+  Served met;
+  const std::vector<std::string> version = {"anthropic-version: 2023-06-01"};
+  const json::Value list = parsed(met.ask(get("/v1/models", version)).body);
+  EXPECT_EQ(at(list, "data", 0, "type"), json::Value("model"));
+  EXPECT_EQ(at(list, "data", 0, "created_at"), json::Value("2023-11-14T22:13:20Z"));
+  EXPECT_EQ(at(list, "has_more"), json::Value(false));
+  EXPECT_EQ(at(parsed(met.ask(get("/v1/models/tiny", version)).body), "display_name"), json::Value("tiny"));
+  EXPECT_EQ(at(parsed(met.ask(get("/v1/models/other", version)).body), "type"), json::Value("error"));
+}
+
+TEST(Pages, HeadOfAStreamHasNoBody) {
+  Served met;
+  Client client(met.port());
+  client.send("HEAD /v1/events HTTP/1.1\r\nHost: x\r\n\r\n" + get("/health"));
+  const auto head = client.answer(/*head_only=*/true);
+  ASSERT_TRUE(head);
+  EXPECT_EQ(head->status, 200);
+  const auto next = client.answer();
+  ASSERT_TRUE(next) << "the connection stays usable";
+  EXPECT_EQ(next->status, 200);
+}
+
 TEST(Pages, OpenapiIsTheTable) {
   Served met;
   const json::Value v = parsed(met.ask(get("/openapi.json")).body);
