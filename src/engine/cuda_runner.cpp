@@ -101,6 +101,7 @@ Result<> CudaRunner::allocate() {
   decoder_->feed_from(samplers_->fed());
   host_logits_.resize(static_cast<std::size_t>(options_.limits.logits) *
                       static_cast<std::size_t>(config().vocabulary));
+  if (options_.graphs) MET_TRY(graph_for(1));  // ready means that one request can decode (G5)
   return {};
 }
 
@@ -167,14 +168,19 @@ Result<gpu::Graph> CudaRunner::capture(int bucket) {
   return device_.end_capture(stream_);
 }
 
+Result<gpu::Graph> CudaRunner::graph_for(int bucket) {
+  auto known = graphs_.find(bucket);
+  if (known == graphs_.end()) {
+    MET_ASSIGN(const gpu::Graph captured, capture(bucket));
+    known = graphs_.emplace(bucket, captured).first;
+  }
+  return known->second;
+}
+
 Result<> CudaRunner::run_decode(int bucket) {
   if (!options_.graphs) return decode(bucket);
-  auto graph = graphs_.find(bucket);
-  if (graph == graphs_.end()) {
-    MET_ASSIGN(const gpu::Graph captured, capture(bucket));
-    graph = graphs_.emplace(bucket, captured).first;
-  }
-  return device_.launch(graph->second, stream_);
+  MET_ASSIGN(const gpu::Graph graph, graph_for(bucket));
+  return device_.launch(graph, stream_);
 }
 
 Result<> CudaRunner::run_mixed(const scheduler::StepBatch& batch, const StepCapacity& capacity) {

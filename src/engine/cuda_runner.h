@@ -49,6 +49,8 @@ class CudaRunner final : public ModelRunner {
   Result<> run_decode(int bucket);
   Result<> run_mixed(const scheduler::StepBatch& batch, const layers::cuda::StepCapacity& capacity);
   Result<gpu::Graph> capture(int bucket);
+  /// The bucket's graph, captured when it is first asked for.
+  Result<gpu::Graph> graph_for(int bucket);
 
   gpu::GpuBackend& device_;
   std::unique_ptr<layers::cuda::Decoder> decoder_;
