@@ -9,12 +9,10 @@
 //          <= head_dim. A negative slot is not written.
 // Rounding FP32 throughout; the store to qkv or a cache is the only rounding. The angle is position * inv_freq
 //          rounded to FP32, as checkpoints were trained. E4M3 saturates. A token depends on its own row alone.
-// Launch   a thread takes 16 values, a token `work` = (heads + 2 * kv_heads) * lanes threads, lanes being head_dim / 16
-//          rounded up to a power of two. Blocks of up to 384 threads, a multiple of 32, take max(1, threads / work)
-//          tokens; grid >= tokens / that; shared memory: 64 * lanes bytes a token. Blocks without tokens end at once.
-//          Dependent.
+// Launch   a warp takes a token, a thread 16 values of a head at a time; blocks of 128 threads walk over the tokens, any
+//          gridDim.x serves any step; gridDim.y warps share a token's heads. Dependent.
 // Cost     reads 2 * (heads + 2 * kv_heads) * head_dim bytes a token, writes as much (E4M3: half for k and v).
-//          Bound by memory; three blocks of 384 threads hide its latency.
+//          Bound by memory: a thread keeps 128 bytes on their way while it computes; nothing is shared between warps.
 #include <cuda_fp8.h>
 
 #include <cstdint>
@@ -26,8 +24,9 @@
 
 namespace {
 
-constexpr int kThreadsMax = 384;
-constexpr int kBlocks = 3;        // of a multiprocessor, at least
+constexpr int kThreads = 128;
+constexpr int kBlocks = 4;        // of a multiprocessor, at least
+constexpr int kHeld = 4;          // pieces of a token that a thread has on their way
 constexpr int kPiece = 16;        // values of one piece: two vectors
 constexpr int kBlockTokens = 16;  // of a cache block
 constexpr unsigned kAllLanes = 0xffffffffU;
@@ -37,9 +36,9 @@ struct Turn {
   float sin;
 };
 
-/// What a thread does is the same for all its pieces: lane `piece` of a head, the lanes of a head are neighbours.
+/// What a thread does is the same for all heads: lane `piece` of `Lanes`; the lanes of a head are neighbours.
 struct Lane {
-  int lanes, piece;   // of a head, a power of two, and which this is
+  int piece;
   int first, second;  // its two vectors of the head
   bool active;        // a head of 96 values leaves two of eight lanes idle
 };
@@ -48,17 +47,14 @@ struct Piece {
   Floats8 a, b;
 };
 
+template <int Lanes>
 __device__ Lane lane_of(const met::AttentionLayerArgs& layer) {
-  const int used = layer.head_dim / kPiece;
-  const int lanes = used <= 1 ? 1 : 1 << (32 - __clz(used - 1));
-  const int piece = static_cast<int>(threadIdx.x) % lanes;                        // blocks are whole warps
+  const int piece = static_cast<int>(threadIdx.x) % Lanes;
   const int rotated = layer.inv_freq != nullptr ? layer.rotary_dim / kPiece : 0;  // lanes that turn
   const bool turns = piece < rotated;
-  return {lanes, piece, turns ? piece : 2 * piece, turns ? piece + rotated : 2 * piece + 1, piece < used};
+  return {piece, turns ? piece : 2 * piece, turns ? piece + rotated : 2 * piece + 1,
+          piece * kPiece < layer.head_dim};
 }
-
-/// Where turn i of a lane stands: two turns a 16-byte word, neighbouring lanes in neighbouring words.
-__device__ int table_index(int lanes, int piece, int i) { return (i / 2 * lanes + piece) * 2 + i % 2; }
 
 __device__ void turn(float& a, float& b, Turn by) {
   const float was = a;
@@ -66,18 +62,63 @@ __device__ void turn(float& a, float& b, Turn by) {
   b = fmaf(b, by.cos, was * by.sin);
 }
 
-/// The eight turns of a lane: i is of (a[i], b[i]), or of neighbours in a, then in b.
-__device__ void turn_piece(Piece& p, bool interleaved, const Turn* table, const Lane& lane) {
+/// Turn i of a lane is of (a[i], b[i]), or of neighbours in a, then in b.
+__device__ void turn_piece(Piece& p, bool interleaved, const Turn (&turns)[kLanes]) {
+  if (interleaved) {
 #pragma unroll
-  for (int i = 0; i < kLanes; i += 2) {
-    const float4 two = *reinterpret_cast<const float4*>(table + table_index(lane.lanes, lane.piece, i));
-    if (interleaved) {
-      float* pairs = i < kLanes / 2 ? p.a.v + 2 * i : p.b.v + 2 * i - kLanes;
-      turn(pairs[0], pairs[1], {two.x, two.y});
-      turn(pairs[2], pairs[3], {two.z, two.w});
-    } else {
-      turn(p.a.v[i], p.b.v[i], {two.x, two.y});
-      turn(p.a.v[i + 1], p.b.v[i + 1], {two.z, two.w});
+    for (int i = 0; i < kLanes / 2; ++i) {
+      turn(p.a.v[2 * i], p.a.v[2 * i + 1], turns[i]);
+      turn(p.b.v[2 * i], p.b.v[2 * i + 1], turns[i + kLanes / 2]);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kLanes; ++i) turn(p.a.v[i], p.b.v[i], turns[i]);
+  }
+}
+
+/// Sine and cosine of an angle of any size that matters: reduced to a quarter turn in FP64, then the polynomials of
+/// S. Moshier's Cephes; errors of some 1e-7. Without the library's path for huge angles, which costs registers.
+__device__ Turn turn_by(float angle) {
+  constexpr double kQuartersPerRadian = 0.63661977236758134308;
+  constexpr double kQuarter = 1.57079632679489661923;
+  const double quarters = rint(angle * kQuartersPerRadian);
+  const auto r = static_cast<float>(fma(-quarters, kQuarter, static_cast<double>(angle)));
+  const int quadrant = static_cast<int>(quarters) & 3;
+  const float z = r * r;
+  const float sine = fmaf(fmaf(fmaf(-1.9515295891e-4F, z, 8.3321608736e-3F), z, -1.6666654611e-1F), z * r, r);
+  const float cosine =
+      fmaf(fmaf(fmaf(2.443315711809948e-5F, z, -1.388731625493765e-3F), z, 4.166664568298827e-2F), z * z,
+           fmaf(-0.5F, z, 1.0F));
+  const float c = quadrant % 2 == 0 ? cosine : sine;
+  const float s = quadrant % 2 == 0 ? sine : cosine;
+  return {quadrant == 1 || quadrant == 2 ? -c : c, quadrant >= 2 ? -s : s};
+}
+
+/// The eight turns of this lane. The warp's groups of `Lanes` threads compute some each and tell the others; lanes behind
+/// the rotated part stand still.
+template <int Lanes>
+__device__ void make_turns(const met::AttentionLayerArgs& layer, std::int32_t position, int piece,
+                           Turn (&turns)[kLanes]) {
+  constexpr int kGroups = kWarp / Lanes < kLanes ? kWarp / Lanes : kLanes;
+  const int half = layer.inv_freq != nullptr ? layer.rotary_dim / 2 : 0;
+  const bool rotates = piece * kLanes < half;
+  const int group = static_cast<int>(threadIdx.x) % kWarp / Lanes;
+#pragma unroll
+  for (int first = 0; first < kLanes; first += kGroups) {
+    const int i = first + group % kGroups;
+    const int pair = layer.interleaved == 0
+                         ? piece * kLanes + i
+                         : piece * (kLanes / 2) + i % (kLanes / 2) + (i < kLanes / 2 ? 0 : half / 2);
+    Turn by{1.0F, 0.0F};
+    if (rotates) {
+      by = turn_by(__fmul_rn(static_cast<float>(position), __ldg(layer.inv_freq + pair)));
+      by.cos *= layer.rope_scale;
+      by.sin *= layer.rope_scale;
+    }
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+      turns[first + g].cos = __shfl_sync(kAllLanes, by.cos, g * Lanes + piece);
+      turns[first + g].sin = __shfl_sync(kAllLanes, by.sin, g * Lanes + piece);
     }
   }
 }
@@ -90,9 +131,11 @@ __device__ void multiply(Floats8& x, const float* weights, float factor) {
   for (int i = 0; i < kLanes; ++i) x.v[i] = x.v[i] * factor * w[i];
 }
 
-/// Sum over the lanes of a head, a power of two of neighbours; every lane of the warp takes part.
-__device__ float head_sum(float value, int lanes) {
-  for (int step = lanes / 2; step > 0; step /= 2) value += __shfl_xor_sync(kAllLanes, value, step);
+/// Sum over the lanes of a head; every lane of the warp takes part.
+template <int Lanes>
+__device__ float head_sum(float value) {
+#pragma unroll
+  for (int step = Lanes / 2; step > 0; step /= 2) value += __shfl_xor_sync(kAllLanes, value, step);
   return value;
 }
 
@@ -109,109 +152,127 @@ __device__ void store(__nv_fp8_storage_t* at, const Floats8& f, float inverse_sc
   *reinterpret_cast<uint2*>(at) = make_uint2(words[0], words[1]);
 }
 
-/// Normalises, turns and stores one piece of a head; not `mine`: takes part in the sums alone.
-template <class Cache>
-__device__ void finish(const met::RopeKvDeviceArgs& args, uint4* row, int head, bool mine, const Lane& lane,
-                       std::int32_t slot, const Turn* table, Piece p) {
-  const met::AttentionLayerArgs& layer = args.layer;
-  const bool is_query = head < layer.heads;
-  const bool is_value = head >= layer.heads + layer.kv_heads;
-  const float* weights = is_query ? layer.q_norm : layer.k_norm;
-  if (layer.q_norm != nullptr || layer.k_norm != nullptr) {
-    const float sum = head_sum(sum_of_squares(p.a) + sum_of_squares(p.b), lane.lanes);
-    const float factor = rsqrtf(sum / static_cast<float>(layer.head_dim) + layer.norm_eps);
-    if (!is_value && weights != nullptr && lane.active) {
-      multiply(p.a, weights + lane.first * kLanes, factor);
-      multiply(p.b, weights + lane.second * kLanes, factor);
-    }
+template <int Lanes, class Cache>
+class Token {
+ public:
+  __device__ Token(const met::RopeKvDeviceArgs& args, int token)
+      : args_(args), lane_(lane_of<Lanes>(args.layer)), slot_(args.slots[token]) {
+    const met::AttentionLayerArgs& layer = args.layer;
+    heads_ = layer.heads + 2 * layer.kv_heads;
+    row_ = reinterpret_cast<uint4*>(args.qkv) +
+           static_cast<std::int64_t>(token) * heads_ * (layer.head_dim / kLanes);
   }
-  if (!is_value) turn_piece(p, layer.interleaved != 0, table, lane);
-  if (!lane.active || !mine) return;
-  if (is_query) {
-    uint4* out = row + head * (layer.head_dim / kLanes);
-    out[lane.first] = pack(p.a);
-    out[lane.second] = pack(p.b);
-  } else if (slot >= 0) {
-    const int kv_head = head - layer.heads - (is_value ? layer.kv_heads : 0);
-    const std::int64_t block = slot / kBlockTokens;
-    const std::int64_t line = (block * layer.kv_heads + kv_head) * kBlockTokens + slot % kBlockTokens;
-    Cache* out = static_cast<Cache*>(is_value ? layer.v_cache : layer.k_cache) + line * layer.head_dim;
-    const float inverse_scale = 1.0F / (is_value ? layer.v_scale : layer.k_scale);
-    store(out + lane.first * kLanes, p.a, inverse_scale);
-    store(out + lane.second * kLanes, p.b, inverse_scale);
-  }
-}
 
-/// The turns of all lanes for `tokens` tokens, by all threads of the block; lanes behind the rotated part stand still.
-__device__ void fill_table(const met::RopeKvDeviceArgs& args, int first_token, int tokens, int lanes,
-                           Turn* table) {
-  const met::AttentionLayerArgs& layer = args.layer;
-  const int half = layer.inv_freq != nullptr ? layer.rotary_dim / 2 : 0;
-  const int turns = lanes * kLanes;
-  for (int flat = threadIdx.x; flat < tokens * turns; flat += blockDim.x) {
-    const int at = flat % turns;
-    const int piece = at / kLanes;
-    const int i = at % kLanes;
-    int pair = at;
-    if (layer.interleaved != 0)
-      pair = piece * (kLanes / 2) + i % (kLanes / 2) + (i < kLanes / 2 ? 0 : half / 2);
-    Turn by{1.0F, 0.0F};
-    if (at < half) {
-      const auto position = static_cast<float>(args.positions[first_token + flat / turns]);
-      float sine, cosine;
-      sincosf(__fmul_rn(position, layer.inv_freq[pair]), &sine, &cosine);
-      by = {cosine * layer.rope_scale, sine * layer.rope_scale};
+  __device__ void run(std::int32_t position) {
+    const int first = static_cast<int>(threadIdx.x) % kWarp / Lanes;
+    const int begin = static_cast<int>(blockIdx.y) * kHeld * kHeadsAtOnce;
+    const int stride = static_cast<int>(gridDim.y) * kHeld * kHeadsAtOnce;
+    uint4 a[kHeld], b[kHeld];
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) load(begin + first + i * kHeadsAtOnce, a[i], b[i]);
+    Turn turns[kLanes];
+    make_turns<Lanes>(args_.layer, position, lane_.piece, turns);
+#pragma unroll 1
+    for (int base = begin; base < heads_; base += stride) {
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i) {
+        const int head = base + first + i * kHeadsAtOnce;
+        if (base + i * kHeadsAtOnce >= heads_) break;
+        const Piece piece{unpack(a[i]), unpack(b[i])};
+        load(head + stride, a[i], b[i]);
+        finish(head, turns, piece);
+      }
     }
-    table[flat / turns * turns + table_index(lanes, piece, i)] = by;
   }
+
+ private:
+  static constexpr int kHeadsAtOnce = kWarp / Lanes;
+
+  __device__ void load(int head, uint4& a, uint4& b) const {
+    a = b = uint4{};
+    if (!lane_.active || head >= heads_) return;
+    const uint4* at = row_ + head * (args_.layer.head_dim / kLanes);
+    a = at[lane_.first];
+    b = at[lane_.second];
+  }
+
+  /// Normalises, turns and stores one piece.
+  __device__ void finish(int head, const Turn (&turns)[kLanes], Piece p) const {
+    const met::AttentionLayerArgs& layer = args_.layer;
+    const bool is_query = head < layer.heads;
+    const bool is_value = head >= layer.heads + layer.kv_heads;
+    if (layer.q_norm != nullptr || layer.k_norm != nullptr) {
+      const float* weights = is_query ? layer.q_norm : layer.k_norm;
+      const float sum = head_sum<Lanes>(sum_of_squares(p.a) + sum_of_squares(p.b));
+      const float factor = rsqrtf(sum / static_cast<float>(layer.head_dim) + layer.norm_eps);
+      if (!is_value && weights != nullptr && lane_.active) {
+        multiply(p.a, weights + lane_.first * kLanes, factor);
+        multiply(p.b, weights + lane_.second * kLanes, factor);
+      }
+    }
+    if (!lane_.active || head >= heads_) return;
+    if (!is_value) turn_piece(p, layer.interleaved != 0, turns);
+    if (is_query) {
+      uint4* out = row_ + head * (layer.head_dim / kLanes);
+      out[lane_.first] = pack(p.a);
+      out[lane_.second] = pack(p.b);
+    } else if (slot_ >= 0) {
+      const int kv_head = head - layer.heads - (is_value ? layer.kv_heads : 0);
+      const std::int64_t block = slot_ / kBlockTokens;
+      const std::int64_t line = (block * layer.kv_heads + kv_head) * kBlockTokens + slot_ % kBlockTokens;
+      Cache* out = static_cast<Cache*>(is_value ? layer.v_cache : layer.k_cache) + line * layer.head_dim;
+      const float inverse_scale = 1.0F / (is_value ? layer.v_scale : layer.k_scale);
+      store(out + lane_.first * kLanes, p.a, inverse_scale);
+      store(out + lane_.second * kLanes, p.b, inverse_scale);
+    }
+  }
+
+  const met::RopeKvDeviceArgs& args_;
+  Lane lane_;
+  std::int32_t slot_;
+  int heads_;
+  uint4* row_;
+};
+
+template <int Lanes, class Cache>
+__device__ void walk(const met::RopeKvDeviceArgs& args) {
+  constexpr int kWarps = kThreads / kWarp;
+  const int end = args.counts->tokens;
+  const int stride = static_cast<int>(gridDim.x) * kWarps;
+  for (int t = args.counts->decode_rows +
+               static_cast<int>(threadIdx.x) / kWarp * static_cast<int>(gridDim.x) +
+               static_cast<int>(blockIdx.x);
+       t < end; t += stride)
+    Token<Lanes, Cache>(args, t).run(args.positions[t]);
 }
 
 template <class Cache>
 __device__ void rope_kv(const met::RopeKvDeviceArgs& args) {
   launch_dependents();
-  extern __shared__ float4 shared[];
-  Turn* table = reinterpret_cast<Turn*>(shared);
-  const met::AttentionLayerArgs& layer = args.layer;
-  const Lane lane = lane_of(layer);
-  const int heads = layer.heads + 2 * layer.kv_heads;
-  const int head_vectors = layer.head_dim / kLanes;
-  const int threads = static_cast<int>(blockDim.x);
-  const int work = heads * lane.lanes;  // threads of a token
-  const int block_tokens = max(1, threads / work);
   wait_for_producers();
-  const int begin = static_cast<int>(blockIdx.x) * block_tokens;
-  const int end = min(begin + block_tokens, args.counts->tokens);
-  const int decode_rows = args.counts->decode_rows;
-  if (begin >= end || end <= decode_rows) return;
-  for (int base = 0; base < block_tokens * work; base += threads) {
-    const int flat = base + static_cast<int>(threadIdx.x);
-    const int t = begin + flat / work;
-    const int head = flat % work / lane.lanes;
-    const bool mine = t < end && t >= decode_rows;
-    uint4* row = reinterpret_cast<uint4*>(args.qkv) + static_cast<std::int64_t>(t) * heads * head_vectors;
-    uint4 a{}, b{};
-    if (mine && lane.active) {
-      a = row[head * head_vectors + lane.first];
-      b = row[head * head_vectors + lane.second];
-    }
-    const std::int32_t slot = mine && head >= layer.heads ? args.slots[t] : -1;
-    if (base == 0) {
-      fill_table(args, begin, end - begin, lane.lanes, table);
-      __syncthreads();
-    }
-    const Turn* turns = table + min(flat / work, block_tokens - 1) * lane.lanes * kLanes;
-    finish<Cache>(args, row, head, mine, lane, slot, turns, {unpack(a), unpack(b)});
-  }
+  const int lanes = (args.layer.head_dim + kPiece - 1) / kPiece;
+  if (lanes > 16)
+    walk<32, Cache>(args);
+  else if (lanes > 8)
+    walk<16, Cache>(args);
+  else if (lanes > 4)
+    walk<8, Cache>(args);
+  else if (lanes > 2)
+    walk<4, Cache>(args);
+  else if (lanes > 1)
+    walk<2, Cache>(args);
+  else
+    walk<1, Cache>(args);
 }
 
 }  // namespace
 
-extern "C" __global__ __launch_bounds__(kThreadsMax, kBlocks) void rope_kv_bf16(
+extern "C" __global__ __launch_bounds__(kThreads, kBlocks) void rope_kv_bf16(
     const __grid_constant__ met::RopeKvDeviceArgs args) {
   rope_kv<__nv_bfloat16>(args);
 }
 
-extern "C" __global__ __launch_bounds__(kThreadsMax, kBlocks) void rope_kv_e4m3(
+extern "C" __global__ __launch_bounds__(kThreads, kBlocks) void rope_kv_e4m3(
     const __grid_constant__ met::RopeKvDeviceArgs args) {
   rope_kv<__nv_fp8_storage_t>(args);
 }

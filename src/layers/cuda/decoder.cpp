@@ -198,9 +198,7 @@ Result<> Decoder::plan_prefill() {
     MET_ASSIGN(plans.down, plan(first.down, join));
     MET_ASSIGN(plans.embedding, ops::cuda::plan_embedding_device(device_, config_.hidden, plans.tokens));
     MET_ASSIGN(plans.norm, ops::cuda::plan_residual_norm(device_, config_.hidden, plans.tokens));
-    MET_ASSIGN(plans.rope_kv, ops::cuda::plan_rope_kv(device_, {.heads = config_.heads,
-                                                                .kv_heads = config_.kv_heads,
-                                                                .head_dim = config_.head_dim,
+    MET_ASSIGN(plans.rope_kv, ops::cuda::plan_rope_kv(device_, {.head_dim = config_.head_dim,
                                                                 .rotary_dim = rotary_dim,
                                                                 .cache = limits_.cache,
                                                                 .tokens_max = plans.tokens}));

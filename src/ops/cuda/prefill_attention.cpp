@@ -28,10 +28,13 @@ constexpr std::array kTiles = {
     Tile{16, 128, 2}, Tile{32, 128, 2}, Tile{64, 128, 2}, Tile{128, 128, 2}, Tile{256, 64, 1},
 };
 
-std::uint32_t shared_bytes(const Tile& tile) {
-  const std::uint32_t wide = std::max(kSlab, static_cast<std::uint32_t>(tile.head_dim));
+std::uint32_t shared_bytes(const Tile& tile, DType cache) {
+  const auto dim = static_cast<std::uint32_t>(tile.head_dim);
+  const std::uint32_t wide = std::max(kSlab, dim);
+  const std::uint32_t narrow =
+      cache == DType::kF8E4M3 ? 2 * tile.keys * dim : 0;  // keys and values as they come
   const std::uint32_t values = kQueries * tile.query_stages + 2 * kStages * tile.keys;
-  return 2 * wide * values + kBarrierBytes + kAlignment;
+  return 2 * wide * values + narrow + kBarrierBytes + kAlignment;
 }
 
 /// A matrix of 16-bit values in boxes of `box_rows` rows and 64 columns.
@@ -66,14 +69,15 @@ Result<PrefillAttentionPlan> plan_prefill_attention(gpu::GpuBackend& device,
     return unsupported("num_key_value_heads", "attention heads (" + std::to_string(shape.heads) +
                                                   ") must be a multiple of key-value heads (" +
                                                   std::to_string(shape.kv_heads) + ")");
-  if (shape.cache != DType::kBF16)
-    return unsupported("kv_cache_dtype", "must be BF16, is " + std::string(info(shape.cache).name));
-  const std::string entry = "prefill_attention_" + std::to_string(shape.head_dim) + "_bf16";
+  if (shape.cache != DType::kBF16 && shape.cache != DType::kF8E4M3)
+    return unsupported("kv_cache_dtype", "must be BF16 or F8E4M3, is " + std::string(info(shape.cache).name));
+  const std::string entry = "prefill_attention_" + std::to_string(shape.head_dim) +
+                            (shape.cache == DType::kBF16 ? "_bf16" : "_e4m3");
   return PrefillAttentionPlan{.device = &device,
                               .kernel = look_up(device, "prefill_attention", entry),
                               .shape = shape,
                               .grid = {static_cast<std::uint32_t>(device.info().multiprocessors)},
-                              .shared_bytes = shared_bytes(*tile)};
+                              .shared_bytes = shared_bytes(*tile, shape.cache)};
 }
 
 Result<PrefillAttentionArgs> bind(const PrefillAttentionPlan& plan, const PrefillAttentionTensors& t) {
@@ -83,8 +87,10 @@ Result<PrefillAttentionArgs> bind(const PrefillAttentionPlan& plan, const Prefil
   const std::int64_t lines = t.blocks * shape.kv_heads * kBlockTokens;
   PrefillAttentionArgs args{};
   MET_ASSIGN(args.q_map, matrix_map(device, t.qkv, row, t.tokens_max, kQueries));
-  MET_ASSIGN(args.k_map, matrix_map(device, pointer(t.layer.k_cache), shape.head_dim, lines, kBlockTokens));
-  MET_ASSIGN(args.v_map, matrix_map(device, pointer(t.layer.v_cache), shape.head_dim, lines, kBlockTokens));
+  if (shape.cache == DType::kBF16) {
+    MET_ASSIGN(args.k_map, matrix_map(device, pointer(t.layer.k_cache), shape.head_dim, lines, kBlockTokens));
+    MET_ASSIGN(args.v_map, matrix_map(device, pointer(t.layer.v_cache), shape.head_dim, lines, kBlockTokens));
+  }
   args.layer = t.layer;
   args.qkv = address<const Bf16Bits>(t.qkv);
   args.y = address<Bf16Bits>(t.y);

@@ -12,8 +12,6 @@ namespace met::ops::cuda {
 ///
 /// Errors   kUnsupported for a head_dim or rotary_dim that is no multiple of 16 or too large, or another cache type.
 struct RopeKvShape {
-  int heads = 0;
-  int kv_heads = 0;
   int head_dim = 0;
   int rotary_dim = 0;          ///< 0: no rotation
   DType cache = DType::kBF16;  ///< or F8E4M3
@@ -23,8 +21,7 @@ struct RopeKvShape {
 struct RopeKvPlan {
   gpu::GpuBackend* device = nullptr;
   gpu::KernelHandle kernel;
-  gpu::Dim3 grid, block;
-  std::uint32_t shared_bytes = 0;
+  gpu::Dim3 grid;
 };
 
 Result<RopeKvPlan> plan_rope_kv(gpu::GpuBackend& device, const RopeKvShape& shape);

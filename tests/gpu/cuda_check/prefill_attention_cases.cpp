@@ -1,6 +1,7 @@
 // Inputs and FP64 oracle of prefill attention.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include "ops/cuda/prefill_attention.h"
@@ -272,7 +273,9 @@ std::vector<PrefillShape> timed_shapes() {
 
 Result<std::vector<OpCase>> prefill_attention_cases(GpuBackend& gpu, bool timed) {
   std::vector<OpCase> cases;
-  for (const PrefillShape& s : timed ? timed_shapes() : small_shapes(DType::kBF16)) {
+  std::vector<PrefillShape> shapes = timed ? timed_shapes() : small_shapes(DType::kBF16);
+  if (!timed) std::ranges::move(small_shapes(DType::kF8E4M3), std::back_inserter(shapes));
+  for (const PrefillShape& s : shapes) {
     MET_ASSIGN(OpCase made, prefill(gpu, s, timed));
     cases.push_back(std::move(made));
   }

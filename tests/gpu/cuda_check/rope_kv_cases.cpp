@@ -120,9 +120,7 @@ Result<OpCase> rope_kv(GpuBackend& gpu, const RopeShape& s, bool timed) {
                         {.buffer = 1, .type = s.cache, .tolerance = e4m3 ? fp8 : bf16},
                         {.buffer = 2, .type = s.cache, .tolerance = e4m3 ? fp8 : bf16}}};
   if (!timed) oracle(s, in, op.outputs);
-  MET_ASSIGN(const auto plan, ops::cuda::plan_rope_kv(gpu, {.heads = s.heads,
-                                                            .kv_heads = s.kv_heads,
-                                                            .head_dim = s.head_dim,
+  MET_ASSIGN(const auto plan, ops::cuda::plan_rope_kv(gpu, {.head_dim = s.head_dim,
                                                             .rotary_dim = s.rotary_dim,
                                                             .cache = s.cache,
                                                             .tokens_max = s.tokens_max}));
