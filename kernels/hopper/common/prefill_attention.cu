@@ -1,22 +1,24 @@
 // Causal attention of a step's prefill rows over their paged context: for token t at position p of its sequence, head h,
 //   logit(j) = scale * q[t, h] . k[j, g],   soft-capped: softcap * tanh(logit / softcap) where softcap > 0
 //   y[t, h]  = sum_j exp(logit(j)) v[j, g] / (sum_j exp(logit(j)) + exp(sinks[h]) where given)
-//   over positions j <= p, and j > p - window where window > 0; g = h / (heads / kv_heads).
+//   over positions j <= p, and j > p - window where window > 0; g = h / (heads / kv_heads); k and v are what the caches
+//   hold times k_scale and v_scale.
 //
 // Shapes   rows counts->decode_rows … counts->rows; q: the first heads * head_dim values of a row of qkv, BF16, normalised
-//          and rotated; caches: [blocks, kv_heads, 16, head_dim], read through block_table[row.table_begin + j / 16];
-//          y: [tokens, heads * head_dim] BF16. head_dim 16, 32, 64, 128, 256. Nothing behind a row's last position is
-//          used, whatever it holds.
-// Maps     q: qkv as [tokens, row of qkv], box 128 x 64; k, v: caches as [blocks * kv_heads * 16, head_dim], box 16 x 64;
-//          swizzled.
+//          and rotated; caches: [blocks, kv_heads, 16, head_dim] BF16 or E4M3, read through
+//          block_table[row.table_begin + j / 16]; y: [tokens, heads * head_dim] BF16. head_dim 16, 32, 64, 128, 256. Nothing
+//          behind a row's last position is used, whatever it holds.
+// Maps     q: qkv as [tokens, row of qkv], box 128 x 64; k, v: BF16 caches as [blocks * kv_heads * 16, head_dim], box
+//          16 x 64; swizzled. E4M3 caches are read without maps.
 // Rounding q . k and weights FP32 (exp2 of the special function unit), weights to BF16 before they meet v, sums FP32, one
-//          rounding at the store. A row's bits do not depend on other rows.
-// Launch   blocks of 384 threads, one a multiprocessor; any grid serves any step. Dependent.
-// Cost     4 * head_dim * heads flops for each pair (query, position it sees). Bound by the tensor cores and, for
-//          head_dim <= 128, nearly as much by exp2. A block takes 128 queries of one head: one warpgroup fetches
-//          (tensor copies of 16 positions), two multiply 64 queries each and take turns, so that one's softmax runs
-//          beside the other's products; within each, the softmax of a tile of keys runs beside the product of the last
-//          weights with v. After FlashAttention-3, arXiv:2407.08608.
+//          rounding at the store. E4M3 becomes BF16 exactly. A row's bits do not depend on other rows.
+// Launch   blocks of 384 threads, one a multiprocessor; any grid serves any step. Shared memory: Layout's bytes and 1024.
+//          Dependent.
+// Cost     4 * head_dim * heads flops for each pair (query, position it sees). Bound by the tensor cores, for head_dim <=
+//          64 by exp2, with E4M3 by the warps that widen. A block takes 128 queries of one head at a time: one warpgroup
+//          fetches (16 positions a copy), two multiply 64 queries each and take turns, so that one's softmax runs beside
+//          the other's products; within each, the softmax of a tile of keys runs beside the product of the last weights
+//          with v, over the borders of items too. After FlashAttention-3, arXiv:2407.08608.
 #include <cstdint>
 
 #include "async.cuh"
