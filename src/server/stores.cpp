@@ -46,7 +46,8 @@ Stores::Conversations::Sized Stores::sized(Conversation value) {
 }
 
 Stores::Completions::Sized Stores::sized(StoredCompletion value) {
-  const std::size_t bytes = sizeof value + footprint(json::Value(value.object)) + footprint_of(value.messages);
+  const std::size_t bytes =
+      sizeof value + footprint(json::Value(value.object)) + footprint_of(value.messages);
   return {std::make_shared<const StoredCompletion>(std::move(value)), bytes};
 }
 

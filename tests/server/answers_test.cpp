@@ -156,7 +156,8 @@ TEST(Chat, PromptOverTheContextNamesBothNumbers) {
 
 TEST(Chat, TheTemplatesRefusalIsA400) {
   Served met;
-  const Answer answer = met.ask(post(kChat, R"({"messages":[{"role":"tool","content":"x","tool_call_id":"1"}]})"));
+  const Answer answer =
+      met.ask(post(kChat, R"({"messages":[{"role":"tool","content":"x","tool_call_id":"1"}]})"));
   EXPECT_EQ(answer.status, 400);
   EXPECT_THAT(answer.body, HasSubstr("this template knows no tools"));
 }
