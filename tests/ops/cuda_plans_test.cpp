@@ -1,0 +1,117 @@
+// What the CUDA operations decide on the host: every size of every model, and the tiny ones of the goldens, has a plan that fits a multiprocessor's
+// shared memory and covers all rows. No device is needed: an H200's numbers on the mock.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "gpu/mock/mock_backend.h"
+#include "ops/cuda/decode_attention.h"
+#include "ops/cuda/gemm.h"
+#include "ops/cuda/projection.h"
+
+namespace met::ops::cuda {
+namespace {
+
+constexpr std::uint32_t kSharedMax = 232448;  // of a block on sm_90
+constexpr int kMultiprocessors = 132;
+
+struct Matrix {
+  int n, k;
+  Epilogue epilogue;
+};
+
+// Qwen3-8B, Llama-3.1-8B, Gemma-3-27B, SmolLM2-135M, Qwen3-30B-A3B's attention, and checkpoints with hidden 64 and 128.
+const Matrix kMatrices[] = {
+    {6144, 4096, Epilogue::kStore},     {4096, 4096, Epilogue::kResidual}, {24576, 4096, Epilogue::kSiluMul},
+    {4096, 12288, Epilogue::kResidual}, {151936, 4096, Epilogue::kStore},  {28672, 4096, Epilogue::kSiluMul},
+    {4096, 14336, Epilogue::kResidual}, {128256, 4096, Epilogue::kStore},  {8192, 5376, Epilogue::kStore},
+    {5376, 4096, Epilogue::kStore},     {43008, 5376, Epilogue::kGeluMul}, {5376, 21504, Epilogue::kStore},
+    {262208, 5376, Epilogue::kStore},   {960, 576, Epilogue::kStore},      {576, 576, Epilogue::kResidual},
+    {3072, 576, Epilogue::kSiluMul},    {576, 1536, Epilogue::kResidual},  {49152, 576, Epilogue::kStore},
+    {5120, 2048, Epilogue::kStore},     {2048, 4096, Epilogue::kResidual}, {128, 64, Epilogue::kStore},
+    {64, 128, Epilogue::kResidual},     {256, 64, Epilogue::kSiluMul},     {320, 64, Epilogue::kSiluMul},
+    {64, 160, Epilogue::kResidual},     {384, 64, Epilogue::kStore},       {384, 128, Epilogue::kSiluMul},
+    {128, 192, Epilogue::kResidual},    {448, 64, Epilogue::kStore},
+};
+
+std::string text(const Matrix& m, int tokens) {
+  return std::to_string(m.n) + " x " + std::to_string(m.k) + ", " + std::to_string(tokens) + " tokens";
+}
+
+gpu::mock::MockBackend h200() { return gpu::mock::MockBackend({.multiprocessors = kMultiprocessors}); }
+
+TEST(CudaPlans, EveryProjectionFits) {
+  gpu::mock::MockBackend device = h200();
+  for (const DType weights : {DType::kBF16, DType::kF8E4M3})
+    for (const Matrix& m : kMatrices) {
+      if (weights == DType::kF8E4M3 && m.k % 64 != 0) continue;
+      for (const int tokens : {1, 2, 8, 9, 16, 24, 32, 40, 64, 128, 256}) {
+        const auto plan = plan_projection(device, {.n = m.n,
+                                                   .k = m.k,
+                                                   .tokens = tokens,
+                                                   .tokens_max = 256,
+                                                   .weights = weights,
+                                                   .epilogue = m.epilogue});
+        ASSERT_TRUE(plan) << text(m, tokens) << ": " << plan.error().message;
+        EXPECT_LE(plan->shared_bytes, kSharedMax) << text(m, tokens);
+        EXPECT_GE(plan->columns, tokens);
+        EXPECT_GE(plan->tile.stages, 2) << text(m, tokens);
+        if (m.epilogue == Epilogue::kResidual) {
+          EXPECT_GE(std::int64_t{plan->squares_count} * plan->tile.rows, m.n) << text(m, tokens);
+          EXPECT_LE(plan->squares_count, 512) << text(m, tokens);
+        }
+      }
+    }
+}
+
+TEST(CudaPlans, TheInvariantTileFits) {
+  gpu::mock::MockBackend device = h200();
+  for (const Matrix& m : kMatrices)
+    for (const int tokens : {8, 16, 32, 64, 128, 256}) {
+      const auto plan = plan_projection(
+          device, {.n = m.n, .k = m.k, .tokens = tokens, .tokens_max = 256, .epilogue = Epilogue::kStore},
+          {.rows = 64, .split = 1, .teams = 1, .chunks = 1});
+      ASSERT_TRUE(plan) << text(m, tokens) << ": " << plan.error().message;
+    }
+}
+
+TEST(CudaPlans, EveryGemmHasATile) {
+  gpu::mock::MockBackend device = h200();
+  for (const DType weights : {DType::kBF16, DType::kF8E4M3})
+    for (const Matrix& m : kMatrices) {
+      if (weights == DType::kF8E4M3 && m.k % 64 != 0) continue;
+      for (const int tokens : {64, 128, 256, 512, 2048, 8448}) {
+        const auto plan = plan_gemm(
+            device, {.n = m.n, .k = m.k, .tokens_max = tokens, .weights = weights, .epilogue = m.epilogue});
+        ASSERT_TRUE(plan) << text(m, tokens) << ": " << plan.error().message;
+        EXPECT_LE(static_cast<std::uint32_t>(plan->tile->shared_bytes), kSharedMax) << text(m, tokens);
+        EXPECT_EQ(plan->tile->weights, weights);
+      }
+    }
+}
+
+TEST(CudaPlans, DecodeAttentionCoversTheContext) {
+  gpu::mock::MockBackend device = h200();
+  struct Heads {
+    int heads, kv_heads, head_dim;
+  };
+  for (const Heads h :
+       {Heads{32, 8, 128}, {32, 16, 128}, {9, 3, 64}, {32, 4, 128}, {4, 2, 16}, {2, 1, 64}, {8, 1, 256}})
+    for (const int rows : {1, 16, 64, 256})
+      for (const bool fixed : {false, true}) {
+        const auto plan = plan_decode_attention(device, {.heads = h.heads,
+                                                         .kv_heads = h.kv_heads,
+                                                         .head_dim = h.head_dim,
+                                                         .rows_max = rows,
+                                                         .positions_max = 40960,
+                                                         .fixed_splits = fixed});
+        ASSERT_TRUE(plan) << plan.error().message;
+        if (fixed) {
+          EXPECT_GE(plan->splits * plan->split_tokens, 40960);
+        }
+        EXPECT_EQ(plan->grid.z, static_cast<std::uint32_t>(rows));
+      }
+}
+
+}  // namespace
+}  // namespace met::ops::cuda
