@@ -22,25 +22,25 @@ __device__ inline std::uint32_t peer_address(std::uint32_t address, std::uint32_
   return peer;
 }
 
-__device__ inline void peer_store(std::uint32_t peer, std::uint64_t v) {
-  asm volatile("st.shared::cluster.u64 [%0], %1;" ::"r"(peer), "l"(v) : "memory");
-}
-
-/// Adds to a counter of any block of the cluster; the value before.
-__device__ inline std::uint32_t peer_add(std::uint32_t peer, std::uint32_t v) {
-  std::uint32_t before;
-  asm volatile("atom.relaxed.cluster.shared::cluster.add.u32 %0, [%1], %2;"
-               : "=r"(before)
-               : "r"(peer), "r"(v)
+/// Stores to the shared memory of block `peer` belongs to and counts 8 bytes at a barrier (mbarrier) of that block: who
+/// waits there sees the value, with none of the fences that a cluster barrier costs.
+__device__ inline void peer_send(std::uint32_t peer, unsigned long long v, std::uint32_t peer_barrier) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u64 [%0], %1, [%2];" ::"r"(peer),
+               "l"(v), "r"(peer_barrier)
                : "memory");
-  return before;
 }
 
-/// The two halves of cluster_sync. A block must not touch a peer's shared memory before all have arrived once.
+/// The two halves of cluster_sync. A block must not touch a peer's shared memory before all have arrived once. Both wait
+/// for all earlier writes to be seen by the whole device: for what a step does often, peer_send is the better way.
 __device__ inline void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 __device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+/// For a first barrier, where nothing but mbarriers was written before (barrier_init_fence): none of the waiting.
+__device__ inline void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
 
 /// Every thread of every block of the cluster.
 __device__ inline void cluster_sync() {

@@ -1,41 +1,100 @@
 // One id a row of logits: the token that src/sampling chooses for the same row, parameters and position.
 //
-// Formula  docs/sampling.md, steps 1, 3 to 6, 9 to 11, 14, 16, 17, 19, as SampleParams has them; D1 to D3. Weights have
-//          the reference's bits; they are summed as integers in units of 2^-44, so an id depends on nothing else in the
-//          batch, and differs from the reference's only where u or p fall within its rounding of a sum. Logprobs are
-//          sums of FP32 weights, within 1e-5 of FP64.
+// Formula  docs/sampling.md, steps 1, 3 to 6, 9 to 11, 14, 16, 17, 19, as SampleParams has them; D1 to D3. Weights are
+//          ex2.approx, summed as integers in units of 2^-44: an id depends on nothing else in the batch, and differs
+//          from the reference's only where u or p fall within the rounding of a sum (some 1e-7 of the mass).
 // Shapes   SampleArgs. Rows beyond step->rows write nothing.
 // Writes   its outcome, fed[device row], counts[device row][id] where the row counts (not when flagged),
 //          log-probabilities where asked for and the row is not flagged.
-// Launch   sample: clusters of 8 blocks, one a row: grid {8 * rows}, 512 threads, shared memory 4 bytes a token
-//          of a block's eighth of the vocabulary. Dependent.
-// Cost     a greedy row is read once: bound by memory. A drawn row is read once into the cluster's shared memory, which
-//          is then passed over twice, and some five times for each of top k and top p.
+// Launch   sample: a cluster of 8 blocks of 512 threads a row, dependent. Dynamic shared memory: 4 bytes for each token
+//          of a block's eighth of the vocabulary.
+// Cost     a greedy row is read once: bound by memory. A drawn row is read once too, and passed over in shared memory:
+//          once, or three times with top k, four with top p.
 #include "met/cuda_ops.h"
 #include "pdl.cuh"
 #include "sample_select.cuh"
 
 namespace {
 
-/// What top k, min p and top p leave: all tokens from the returned order on.
-__device__ Order cut_of(Team& team, const Tokens& tokens, const met::SampleParams& params) {
-  Order cut = kLowest;
-  Window window;
-  if (params.top_k > 0) {
-    Goal goal{.want = static_cast<Word>(params.top_k), .share = 0, .whole = params.top_k <= kListMax / 2};
-    if (narrow<Measure::kCount>(team, tokens, cut, goal, window))
-      cut = crossing<Measure::kCount>(team, tokens, window, goal.want);
+/// The last token that top k keeps, where block 0's list does not hold them all.
+__device__ Order cut_by_rank(Team team, const Tokens& tokens, const BinScale& scale, const BinRun& run,
+                             unsigned k) {
+  if (run.count <= kListMax) {
+    const unsigned n = collect_bins(team, tokens, scale, run.begin, run.end);
+    return crossing<Measure::kCount>(team, tokens, n, run.before, k);
   }
+  const Narrowed narrowed = narrow<Measure::kCount>(team, tokens, kLowest, k, 0, false);
+  if (narrowed.all) return kLowest;
+  const unsigned n = collect(team, tokens, narrowed.window);
+  return crossing<Measure::kCount>(team, tokens, n, narrowed.window.above, k);
+}
+
+/// The last token of those from `cut` on that top p keeps.
+__device__ Order cut_by_share(Team team, const Tokens& tokens, const BinScale& scale, double share,
+                              Order cut) {
+  const BinRun run = bins_around_share(team.shared, scale, tokens.scale, share, scale.bin(key_in(cut)));
+  Word all = 0;
+  Word above = 0;
+  for (int i = static_cast<int>(threadIdx.x) * kVector; i < tokens.size; i += kThreads * kVector) {
+    const uint4 four = *reinterpret_cast<const uint4*>(tokens.keys + i);
+    const unsigned keys[kVector] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+    for (int lane = 0; lane < kVector; ++lane) {
+      const Order order = order_of(keys[lane], static_cast<unsigned>(tokens.first + i + lane));
+      const Word mass = order >= cut ? tokens.mass(keys[lane]) : 0;
+      const int bin = scale.bin(keys[lane]);
+      all += mass;
+      above += bin < run.begin ? mass : 0;
+      if (order >= cut && bin >= run.begin && bin < run.end) gather(team.shared, order);
+    }
+  }
+  all = warp_sum(all);
+  above = warp_sum(above);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) {
+    Word* partial = team.shared.partial[threadIdx.x / 32];
+    partial[0] = all;
+    partial[1] = above;
+    partial[2] = threadIdx.x == 0 ? own_count(team.shared) : 0;
+  }
+  const unsigned listed = deliver(team, team.exchange<3>(Add{}), 2);
+  const Word want = share_of(share, team.shared.totals[0]);
+  const Order found = crossing<Measure::kMass>(team, tokens, listed, team.shared.totals[1], want);
+  if (found != 0) return found;
+  const Narrowed narrowed = narrow<Measure::kMass>(team, tokens, cut, 0, share, false);
+  const unsigned n = collect(team, tokens, narrowed.window);
+  return crossing<Measure::kMass>(team, tokens, n, narrowed.window.above, narrowed.want);
+}
+
+/// Top k, min p, top p and the draw; the one thread that found the token gets its id, all others -1.
+__device__ __noinline__ int draw_token(Team team, const met::SampleParams& params, std::int32_t position,
+                                       Part part, Extent extent, int vocabulary) {
+  const Tokens tokens = tokens_of(part, extent, params.inverse_temperature);
+  const double u =
+      uniform(params.seed, static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(params.choice));
+  Order cut = kLowest;
   if ((params.modes & met::kSampleMinP) != 0) {
     const auto least = static_cast<float>(static_cast<double>(tokens.max) + params.min_p_offset);
     cut = max(cut, order_of(key_of(fminf(least, tokens.max)), kAll));
   }
-  if (params.top_p < 1.0) {
-    Goal goal{.want = 0, .share = params.top_p, .whole = false};
-    narrow<Measure::kMass>(team, tokens, cut, goal, window);
-    cut = crossing<Measure::kMass>(team, tokens, window, goal.want);
+  if (params.top_k > 0 || params.top_p < 1.0) {
+    const BinScale scale = bins_of(extent, kFarAway / params.inverse_temperature);
+    count_bins(team, tokens, scale);
+    if (params.top_k > 0) {
+      const auto k = static_cast<unsigned>(min(params.top_k, vocabulary));
+      const BinRun run = bin_of_rank(team.shared, k);
+      // The last bin's tokens have no mass: whether they are kept does not matter.
+      if (run.begin < kBins - 1) {
+        if (run.before + run.count <= kListMax) {
+          const unsigned n = collect_bins(team, tokens, scale, 0, run.end);
+          return draw_from_list(team, tokens, n, params, cut, u);
+        }
+        cut = max(cut, cut_by_rank(team, tokens, scale, run, k));
+      }
+    }
+    if (params.top_p < 1.0) cut = cut_by_share(team, tokens, scale, params.top_p, cut);
   }
-  return cut;
+  return draw(team, tokens, cut, u);
 }
 
 /// What was chosen; `mine`: the one thread of the cluster that writes it.
@@ -46,41 +105,29 @@ struct Choice {
 };
 
 /// Chooses by the largest logit, or by a draw.
-__device__ Choice choose(Team& team, const met::SampleArgs& args, const met::SampleRow& work,
+__device__ Choice choose(Team team, const met::SampleArgs& args, const met::SampleRow& work,
                          const met::SampleParams& params, Part& part) {
   const bool first = team.rank == 0 && threadIdx.x == 0;
   const bool greedy = (params.modes & met::kSampleGreedy) != 0;
   const Processors by = processors_of(args, work, params);
-  unsigned non_finite = 0;
-  Order best;
-  if (greedy && by.none()) {
-    best = largest_logit(team, part, non_finite);
+  Extent extent;
+  if (by.none()) {
+    extent = greedy ? largest_logit(team, part) : extent_of(team, raw_keys(part));
   } else {
     remove_and_bias(part, by);
-    const Best seen = penalized_keys(part, by);
-    non_finite = seen.non_finite;
-    best = team.largest(seen.order(), non_finite);
+    extent = extent_of(team, penalized_keys(part, by));
   }
-  std::uint32_t flags = non_finite != 0 ? met::kSampleNonFinite : 0;
-  if (best == 0) {
+  std::uint32_t flags = extent.non_finite ? met::kSampleNonFinite : 0;
+  if (extent.largest == 0) {
     flags |= met::kSampleEmpty;
     if (by.mask || by.allowed || work.position < params.end_position) {
       part.fetch_again();
-      unsigned unused = 0;
-      best = largest_logit(team, part, unused);
+      extent = largest_logit(team, part);
     }
-    return {best == 0 ? 0 : id_in(best), flags, first};
+    return {extent.largest == 0 ? 0 : id_in(extent.largest), flags, first};
   }
-  if (greedy) return {id_in(best), flags, first};
-  const Tokens tokens{.keys = reinterpret_cast<const unsigned*>(part.values),
-                      .first = part.first,
-                      .size = part.size,
-                      .max = value_of(key_in(best)),
-                      .scale = params.inverse_temperature};
-  const Order cut = cut_of(team, tokens, params);
-  const int id = draw(team, tokens, cut,
-                      uniform(params.seed, static_cast<std::uint32_t>(work.position),
-                              static_cast<std::uint32_t>(params.choice)));
+  if (greedy) return {id_in(extent.largest), flags, first};
+  const int id = draw_token(team, params, work.position, part, extent, static_cast<int>(args.vocabulary));
   return {id, flags, id >= 0};
 }
 
@@ -96,53 +143,100 @@ __device__ void write_choice(const met::SampleArgs& args, int entry, const met::
   if (flags == 0 && (modes & met::kSampleCounts) != 0) ++args.counts[work.device_row * args.vocabulary + id];
 }
 
+/// Brings the k best of the model's logits into block 0's list, others among them. Returns how many.
+__device__ unsigned collect_best(Team team, const Tokens& tokens, const Extent& extent, unsigned k) {
+  constexpr float kReach = 64;
+  const BinScale scale = bins_of(extent, kReach);
+  count_bins(team, tokens, scale);
+  const BinRun run = bin_of_rank(team.shared, k);
+  if (run.begin < kBins - 1 && run.before + run.count <= kListMax)
+    return collect_bins(team, tokens, scale, 0, run.end);
+  Narrowed narrowed = narrow<Measure::kCount>(team, tokens, kLowest, k, 0, true);
+  if (narrowed.all) narrowed.window = {kLowest, ~Order{0}, 0};
+  return collect(team, tokens, narrowed.window);
+}
+
 /// log-softmax of the model's logits at `id` and at the k best.
-__device__ void log_probabilities(Team& team, const met::SampleRow& work, const Part& part, int id,
-                                  met::SampleLogprobs* out, met::SampleTopIds* out_ids) {
-  const Best seen = raw_keys(part);
-  unsigned unused = 0;
-  const Order best = team.largest(seen.order(), unused);
-  const Tokens tokens{.keys = reinterpret_cast<const unsigned*>(part.values),
-                      .first = part.first,
-                      .size = part.size,
-                      .max = best == 0 ? 0.0F : value_of(key_in(best)),
-                      .scale = 1.0F};
+__device__ __noinline__ void log_probabilities(Team team, const met::SampleArgs& args,
+                                               const met::SampleRow& work, Part part, int id, int entry) {
+  const Extent extent = extent_of(team, raw_keys(part));
+  if (extent.largest == 0) return;
+  const Tokens tokens = tokens_of(part, extent, 1.0F);
   mass_by_stretch(team, tokens, kLowest, stretch_of(tokens));
-  const double log_total = static_cast<double>(tokens.max) +
-                           log(static_cast<double>(team.shared.totals[0]) / static_cast<double>(kMassUnit));
+  const double total = static_cast<double>(team.shared.totals[0]) / static_cast<double>(kMassUnit);
+  const double log_total = static_cast<double>(tokens.max) + log(total);
   const auto logprob = [&](float l) { return static_cast<float>(static_cast<double>(l) - log_total); };
-  unsigned n = 0;
-  if (work.logprobs > 0) {
-    Goal goal{.want = static_cast<Word>(min(work.logprobs, met::kSampleTopMax)), .share = 0, .whole = true};
-    Window window;
-    if (!narrow<Measure::kCount>(team, tokens, kLowest, goal, window)) window = {kLowest, ~Order{0}, 0};
-    n = collect(team, tokens, window);
-  }
+  const int k = min(min(work.logprobs, met::kSampleTopMax), static_cast<int>(args.vocabulary));
+  const unsigned n = k > 0 ? collect_best(team, tokens, extent, static_cast<unsigned>(k)) : 0;
   if (team.rank != 0) return;
-  const int count = min(work.logprobs, static_cast<int>(n));
-  if (threadIdx.x < n) {
-    const Order mine = team.shared.list[threadIdx.x];
-    int better = 0;
-    for (unsigned i = 0; i < n; ++i) better += team.shared.list[i] > mine;
-    if (better < count) {
-      out_ids->ids[better] = id_in(mine);
-      out->top[better] = logprob(value_of(key_in(mine)));
-    }
+  met::SampleTopIds& top = args.top_ids[entry];
+  met::SampleLogprobs& out = args.logprobs[entry];
+  const int count = min(k, static_cast<int>(n));
+  const Candidate c = candidate<Measure::kCount>(team.shared, tokens, n);
+  if (c.has && c.rank < static_cast<unsigned>(count)) {
+    top.ids[c.rank] = id_in(c.order);
+    out.top[c.rank] = logprob(value_of(key_in(c.order)));
   }
   if (threadIdx.x != 0) return;
-  out_ids->count = count;
-  out->chosen = logprob(part.finish(part.logits[id]));  // block 0's part begins at token 0
+  top.count = count;
+  out.chosen = logprob(part.finish(part.logits[id]));  // block 0's part begins at token 0
 }
 
 /// Scale and soft cap in place, for a row that the host samples.
 __device__ void finish_in_place(const Part& part) {
-  if (part.scale == 1.0F && part.softcap == 0.0F) return;
+  const bool changes = part.scale != 1.0F || part.softcap != 0.0F;
   part.each([&](int i, float4 four) {
     const float v[kVector] = {four.x, four.y, four.z, four.w};
 #pragma unroll
     for (int lane = 0; lane < kVector; ++lane)
-      if (i + lane < part.size) part.logits[i + lane] = v[lane];
+      if (changes && i + lane < part.size) part.logits[i + lane] = v[lane];
   });
+}
+
+/// One row; its logits are on their way.
+__device__ void sample_row(Team team, const met::SampleArgs& args, const met::SampleRow& work,
+                           const met::SampleParams& params, Part& part, int entry) {
+  int id = work.given;
+  if (id < 0) {
+    if ((params.modes & met::kSampleOnHost) != 0) return finish_in_place(part);
+    const Choice choice = choose(team, args, work, params, part);
+    if (choice.mine) write_choice(args, entry, work, params.modes, choice.id, choice.flags);
+    if (work.logprobs < 0) return;
+    // All blocks must know whether the row is flagged, and the one that has token 0 the id.
+    if (choice.mine) team.tell(static_cast<Word>(choice.flags) << 32 | static_cast<unsigned>(choice.id));
+    const Word answer = team.hear();
+    if (answer >> 32 != 0) return;
+    id = static_cast<int>(static_cast<unsigned>(answer));
+    part.fetch_again();
+  }
+  log_probabilities(team, args, work, part, id, entry);
+}
+
+__device__ Part part_of(const met::SampleArgs& args, int row, unsigned rank, float* values,
+                        std::uint32_t barriers) {
+  const auto vocabulary = static_cast<int>(args.vocabulary);
+  const int first = min(part_size(args) * static_cast<int>(rank), vocabulary);
+  return Part{.logits = args.logits + row * args.vocabulary + first,
+              .values = values,
+              .first = first,
+              .size = min(part_size(args), vocabulary - first),
+              .aligned = vocabulary % kVector == 0,
+              .scale = args.scale,
+              .softcap = args.softcap,
+              .barriers = barriers,
+              .parity = 0};
+}
+
+__device__ void init(Shared& shared) {
+  shared.own_size = 0;
+  shared.exchanges = 0;
+  for (Mailbox* box : {&shared.exchanged[0], &shared.exchanged[1], &shared.answered, &shared.listed,
+                       &shared.counted, &shared.summed}) {
+    barrier_init(shared_address(&box->barrier), 1);
+    box->rounds = 0;
+  }
+  for (auto& piece : shared.pieces) barrier_init(shared_address(&piece), 1);
+  barrier_init_fence();
 }
 
 }  // namespace
@@ -150,44 +244,27 @@ __device__ void finish_in_place(const Part& part) {
 extern "C" __global__ __launch_bounds__(kThreads,
                                         2) void sample(const __grid_constant__ met::SampleArgs args) {
   __shared__ Shared shared;
-  extern __shared__ float4 part_values[];
+  extern __shared__ float4 values[];
   launch_dependents();
-  if (threadIdx.x == 0) {
-    shared.list_size = 0;
-    for (auto& piece : shared.pieces) barrier_init(shared_address(&piece), 1);
-    barrier_init_fence();
-  }
-  cluster_arrive();
   // Uploaded before the step began: no kernel writes them.
   const int row = static_cast<int>(blockIdx.x) / kBlocks;
   const met::SampleStep step = *args.step;
   const met::SampleRow work = args.rows[row];
+  if (threadIdx.x == 0) init(shared);
+  cluster_arrive_relaxed();
   wait_for_producers();
-  cluster_wait();
   if (row >= step.rows) return;
-  const int entry = step.outcomes_begin + row;
-  Team team{shared, cluster_rank()};
-  Part part = part_of(args, work.logits, team.rank, reinterpret_cast<float*>(part_values),
-                      shared_address(shared.pieces));
+  const Team team{shared, cluster_rank()};
+  Part part =
+      part_of(args, work.logits, team.rank, reinterpret_cast<float*>(values), shared_address(shared.pieces));
   part.fetch();
-  const met::SampleParams& params = args.params[work.device_row];
-  int id = work.given;
-  if (id < 0) {
-    if ((params.modes & met::kSampleOnHost) != 0) {
-      part.each([](int, float4) {});  // a block must not end while copies into it are under way
-      return finish_in_place(part);
-    }
-    const Choice choice = choose(team, args, work, params, part);
-    if (choice.mine) write_choice(args, entry, work, params.modes, choice.id, choice.flags);
-    if (work.logprobs < 0) return;
-    // All blocks must know whether the row is flagged, and the one that has token 0 the id.
-    if (choice.mine) team.tell(static_cast<Word>(choice.flags) << 32 | static_cast<unsigned>(choice.id));
-    cluster_sync();
-    if (shared.answer >> 32 != 0) return;
-    id = static_cast<int>(static_cast<unsigned>(shared.answer));
-    part.fetch_again();
-  }
-  log_probabilities(team, work, part, id, args.logprobs + entry, args.top_ids + entry);
+  constexpr unsigned kParamWords = sizeof(met::SampleParams) / sizeof(std::uint32_t);
+  if (threadIdx.x < kParamWords)
+    reinterpret_cast<std::uint32_t*>(&shared.params)[threadIdx.x] =
+        reinterpret_cast<const std::uint32_t*>(args.params + work.device_row)[threadIdx.x];
+  cluster_wait();
+  __syncthreads();
+  sample_row(team, args, work, shared.params, part, step.outcomes_begin + row);
 }
 
 // counts[device row] = how often each id is in the row's output, and kSampleInPrompt where the prompt holds it. Ids

@@ -11,11 +11,11 @@ constexpr float kInfinity = __builtin_inff();
 constexpr float kLargestFloat = 3.402823466e38F;
 constexpr int kVector = 4;  // logits that a thread takes at a time
 
+constexpr int kPiece = 2 * kThreads * kVector;  // tokens of one copy: two vectors a thread
+
 /// The part of a row that a block has: ids [first, first + size), `first` a multiple of kVector. Its logits come to
 /// `values` in shared memory, in pieces, so that work on the first begins while the last is under way.
 struct Part {
-  static constexpr int kPieces = 4;
-
   float* logits;
   float* values;  // room for a multiple of kVector; -infinity behind the last token
   int first;
@@ -23,29 +23,21 @@ struct Part {
   bool aligned;  // the copy engine can fetch it
   float scale;
   float softcap;
-  std::uint32_t barriers;  // kPieces, 8 bytes each
-  std::uint32_t parity = 0;
+  std::uint32_t barriers;  // of its pieces, 8 bytes each
+  unsigned parity;         // of their phase that brings the logits in
 
-  __device__ int piece() const { return (size + kPieces * kVector - 1) / (kPieces * kVector) * kVector; }
-
-  /// Begins to bring the logits in. All threads; nobody uses `values` any more.
-  __device__ void fetch() {
-    if (!aligned) {
-      const int room = (size + kVector - 1) / kVector * kVector;
-      for (int i = static_cast<int>(threadIdx.x); i < room; i += kThreads)
-        values[i] = i < size ? logits[i] : -kInfinity;
-      __syncthreads();
-    } else if (threadIdx.x == 0) {
-      for (int n = 0; n < kPieces; ++n) {
-        const int begin = n * piece();
-        const auto bytes = static_cast<std::uint32_t>(max(min(piece(), size - begin), 0)) * 4U;
-        const std::uint32_t barrier = barriers + static_cast<std::uint32_t>(n) * 8;
-        barrier_expect(barrier, bytes);
-        if (bytes > 0) bulk_copy(shared_address(values + begin), logits + begin, bytes, barrier);
-      }
+  /// Begins to bring the logits in; nobody uses `values` any more, and all threads have passed async_proxy_fence and a
+  /// block barrier since.
+  __device__ void fetch() const {
+    if (!aligned || threadIdx.x != 0) return;
+    for (int begin = 0, n = 0; begin < size; begin += kPiece, ++n) {
+      const auto bytes = static_cast<std::uint32_t>(min(kPiece, size - begin)) * 4U;
+      const std::uint32_t barrier = barriers + static_cast<std::uint32_t>(n) * 8;
+      barrier_expect(barrier, bytes);
+      bulk_copy(shared_address(values + begin), logits + begin, bytes, barrier);
     }
   }
-  /// The same for a second time, when `values` were changed.
+  /// The same for a second time.
   __device__ void fetch_again() {
     async_proxy_fence();
     __syncthreads();
@@ -60,7 +52,15 @@ struct Part {
   }
   /// Logits i … i + 3 as the model means them.
   __device__ float4 load(int i) const {
-    float4 v = *reinterpret_cast<const float4*>(values + i);
+    float4 v = make_float4(-kInfinity, -kInfinity, -kInfinity, -kInfinity);
+    if (aligned) {
+      v = *reinterpret_cast<const float4*>(values + i);
+    } else {
+      v.x = logits[i];
+      if (i + 1 < size) v.y = logits[i + 1];
+      if (i + 2 < size) v.z = logits[i + 2];
+      if (i + 3 < size) v.w = logits[i + 3];
+    }
     if (scale == 1.0F && softcap == 0.0F) return v;
     v.x = finish(v.x);
     if (i + 1 < size) v.y = finish(v.y);
@@ -71,28 +71,21 @@ struct Part {
   /// Calls f(i, logits i … i + 3 as the model means them) for this thread's tokens as they come in.
   template <class F>
   __device__ void each(F f) const {
-    for (int n = 0; n < kPieces; ++n) {
-      if (aligned) barrier_wait(barriers + static_cast<std::uint32_t>(n) * 8, parity);
-      const int end = min((n + 1) * piece(), size);
-      for (int i = n * piece() + static_cast<int>(threadIdx.x) * kVector; i < end; i += kThreads * kVector)
-        f(i, load(i));
+    std::uint32_t barrier = barriers;
+    for (int begin = 0; begin < size; begin += kPiece, barrier += 8) {
+      if (aligned) barrier_wait(barrier, parity);
+#pragma unroll
+      for (int n = 0; n < kPiece; n += kThreads * kVector) {
+        const int i = begin + n + static_cast<int>(threadIdx.x) * kVector;
+        if (i < size) f(i, load(i));
+      }
     }
   }
 };
 
-__device__ inline Part part_of(const met::SampleArgs& args, int row, unsigned rank, float* values,
-                               std::uint32_t barriers) {
-  const auto vocabulary = static_cast<int>(args.vocabulary);
-  const int each = (vocabulary + kBlocks * kVector - 1) / (kBlocks * kVector) * kVector;
-  const int first = min(each * static_cast<int>(rank), (vocabulary + kVector - 1) / kVector * kVector);
-  return Part{.logits = args.logits + row * args.vocabulary + first,
-              .values = values,
-              .first = first,
-              .size = max(min(each, vocabulary - first), 0),
-              .aligned = vocabulary % kVector == 0,
-              .scale = args.scale,
-              .softcap = args.softcap,
-              .barriers = barriers};
+/// Tokens of a block's part of a row.
+__device__ inline int part_size(const met::SampleArgs& args) {
+  return (static_cast<int>(args.vocabulary) + kBlocks * kVector - 1) / (kBlocks * kVector) * kVector;
 }
 
 /// The best token of a thread: ids come in ascending order, so a later one must be larger.
@@ -100,6 +93,7 @@ struct Best {
   float value = -kInfinity;
   int id = -1;
   unsigned non_finite = 0;
+  unsigned smallest_key = kAll;  // of the tokens that store_keys saw
 
   __device__ void see(float v, int at) {
     if (v > kLargestFloat) {
@@ -121,12 +115,29 @@ struct Best {
   __device__ Order order() const { return id < 0 ? 0 : order_of(key_of(value), static_cast<unsigned>(id)); }
 };
 
-/// The largest logit as the model gives it; 0: there is none.
-__device__ inline Order largest_logit(Team& team, const Part& part, unsigned& non_finite) {
+/// Over the row.
+__device__ inline Extent extent_of(Team team, const Best& best) {
+  const Order mine = best.order();
+  const unsigned key = __reduce_max_sync(kAll, key_in(mine));
+  const unsigned low = __reduce_max_sync(kAll, key_in(mine) == key ? static_cast<unsigned>(mine) : 0U);
+  const unsigned smallest = __reduce_min_sync(kAll, best.smallest_key);
+  const unsigned non_finite = __reduce_or_sync(kAll, best.non_finite);
+  if (threadIdx.x % 32 == 0) {
+    Word* partial = team.shared.partial[threadIdx.x / 32];
+    partial[0] = static_cast<Order>(key) << 32 | low;
+    partial[1] = ~smallest;
+    partial[2] = non_finite;
+  }
+  team.exchange<3>(Largest{});
+  const Word* totals = team.shared.totals;
+  return {totals[0], ~static_cast<unsigned>(totals[1]), totals[2] != 0};
+}
+
+/// The largest logit as the model gives it; its smallest is not looked for.
+__device__ inline Extent largest_logit(Team team, const Part& part) {
   Best best;
   part.each([&](int i, float4 v) { best.see(v, part.first + i); });
-  non_finite = best.non_finite;
-  return team.largest(best.order(), non_finite);
+  return extent_of(team, best);
 }
 
 /// Penalties, in the reference's arithmetic. `count` as SampleArgs::counts.
@@ -202,6 +213,7 @@ __device__ inline void store_keys(const Part& part, int i, const float (&v)[kVec
   for (int lane = 0; lane < kVector; ++lane) {
     best.see(v[lane], part.first + i + lane);
     keys[lane] = v[lane] != v[lane] ? kRemovedKey : key_of(fminf(v[lane], kLargestFloat));
+    if (keys[lane] != kRemovedKey) best.smallest_key = min(best.smallest_key, keys[lane]);
   }
   *reinterpret_cast<uint4*>(part.values + i) = make_uint4(keys[0], keys[1], keys[2], keys[3]);
 }

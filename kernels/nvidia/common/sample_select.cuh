@@ -7,21 +7,8 @@
 namespace {
 
 constexpr float kMassUnit = 0x1p44F;  // 2^19 tokens of weight 1 fit in 63 bits
-
-/// e^x for x <= 0 in the reference's arithmetic (src/sampling/vector_math.cpp): the same bits.
-__device__ inline float exponential(float x) {
-  if (x < -87.0F) return 0.0F;
-  const float shifted = __fadd_rn(__fmul_rn(x, 1.44269504088896341F), 12582912.0F);
-  const float n = __fadd_rn(shifted, -12582912.0F);
-  const float r = __fadd_rn(__fadd_rn(x, -__fmul_rn(n, 0.693359375F)), __fmul_rn(n, 2.12194440054690583e-4F));
-  float p = __fadd_rn(__fmul_rn(1.9875691500e-4F, r), 1.3981999507e-3F);
-  p = __fadd_rn(__fmul_rn(p, r), 8.3334519073e-3F);
-  p = __fadd_rn(__fmul_rn(p, r), 4.1665795894e-2F);
-  p = __fadd_rn(__fmul_rn(p, r), 1.6666665459e-1F);
-  p = __fadd_rn(__fmul_rn(p, r), 5.0000001201e-1F);
-  p = __fadd_rn(__fadd_rn(__fmul_rn(__fmul_rn(p, r), r), r), 1.0F);
-  return __uint_as_float(__float_as_uint(p) + (__float_as_uint(shifted) << 23));
-}
+constexpr float kLog2E = 1.44269504088896341F;
+constexpr float kFarAway = 32;  // e^-32 is no mass any more
 
 /// The part's tokens as keys in shared memory, and how they are weighed.
 struct Tokens {
@@ -29,13 +16,197 @@ struct Tokens {
   int first;
   int size;
   float max;
-  float scale;  // 1 / temperature
+  float scale;  // log2(e) / temperature
 
+  /// e^((l - max) / temperature) in units of 2^-44.
   __device__ Word mass(unsigned key) const {
-    const float weight = exponential(__fmul_rn(__fadd_rn(value_of(key), -max), scale));
+    float weight;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(weight) : "f"((value_of(key) - max) * scale));
     return __float2ull_rn(weight * kMassUnit);
   }
 };
+
+__device__ inline Tokens tokens_of(const Part& part, const Extent& extent, float inverse_temperature) {
+  return {.keys = reinterpret_cast<const unsigned*>(part.values),
+          .first = part.first,
+          .size = part.size,
+          .max = value_of(key_in(extent.largest)),
+          .scale = inverse_temperature * kLog2E};
+}
+
+// ---- a row's histogram ----
+
+/// Bins by distance from the largest logit, evenly wide: they rise as logits fall. The last one holds all that is
+/// farther away, removed tokens too.
+struct BinScale {
+  float max;
+  float per_unit;  // bins of a unit of distance
+
+  __device__ int bin(unsigned key) const {
+    return min(static_cast<int>((max - value_of(key)) * per_unit), kBins - 1);
+  }
+};
+
+/// Bins as fine as they can be for the row, or for `reach` where it is wider.
+__device__ inline BinScale bins_of(const Extent& extent, float reach) {
+  const float max = value_of(key_in(extent.largest));
+  const float range = fminf(max - value_of(extent.smallest_key), reach);
+  constexpr float kUsed = (kBins - 1) * (1 - 0x1p-16F);  // the smallest falls before the last bin
+  return {max, range > 0 ? kUsed / range : 0.0F};
+}
+
+/// Counts the row's tokens in its bins: shared.row_bins, in every block.
+__device__ inline void count_bins(Team team, const Tokens& tokens, const BinScale& scale) {
+  constexpr unsigned kShare = kBins / kBlocks / 2;  // words
+  static_assert(kShare <= kThreads);
+  Shared& shared = team.shared;
+  for (int b = static_cast<int>(threadIdx.x); b < kBins; b += kThreads) shared.bins[b] = 0;
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x) * kVector; i < tokens.size; i += kThreads * kVector) {
+    const uint4 keys = *reinterpret_cast<const uint4*>(tokens.keys + i);
+    atomicAdd(shared.bins + scale.bin(keys.x), 1U);
+    atomicAdd(shared.bins + scale.bin(keys.y), 1U);
+    atomicAdd(shared.bins + scale.bin(keys.z), 1U);
+    atomicAdd(shared.bins + scale.bin(keys.w), 1U);
+  }
+  __syncthreads();
+  // Each block adds up its share of the bins, for all. Counts of a row fit in half a word: two bins at a time.
+  for (unsigned w = threadIdx.x; w < kBins / 2; w += kThreads)
+    team.send(shared.inbox[team.rank][w % kShare], reinterpret_cast<const Word*>(shared.bins)[w],
+              shared.counted, w / kShare);
+  team.receive(shared.counted, sizeof shared.inbox);
+  if (threadIdx.x < kShare) {
+    Word sum = 0;
+#pragma unroll
+    for (int r = 0; r < kBlocks; ++r) sum += shared.inbox[r][threadIdx.x];
+#pragma unroll
+    for (unsigned r = 0; r < kBlocks; ++r)
+      team.send(shared.row_bins[team.rank * kShare + threadIdx.x], sum, shared.summed, r);
+  }
+  team.receive(shared.summed, sizeof shared.row_bins);
+}
+
+/// A run of bins: what is in them and before them.
+struct BinRun {
+  int begin;
+  int end;  // not in it
+  unsigned before;
+  unsigned count;
+};
+
+/// Neighbouring bins of a thread, so that sums over the threads before are those of the bins before.
+struct MyBins {
+  static constexpr int kEach = kBins / kThreads;
+  static_assert(kEach % 2 == 0);
+  unsigned count[kEach];
+  unsigned before;  // tokens in the bins before the first
+
+  __device__ explicit MyBins(Shared& shared) {
+    unsigned sum = 0;
+#pragma unroll
+    for (int i = 0; i < kEach; i += 2) {
+      const Word both = shared.row_bins[(first() + i) / 2];
+      count[i] = static_cast<unsigned>(both);
+      count[i + 1] = static_cast<unsigned>(both >> 32);
+      sum += count[i] + count[i + 1];
+    }
+    const unsigned upto = warp_prefix(sum);
+    __syncthreads();
+    if (threadIdx.x % 32 == 31) shared.partial[threadIdx.x / 32][0] = upto;
+    __syncthreads();
+    before = upto - sum;
+    for (unsigned w = 0; w < threadIdx.x / 32; ++w) before += static_cast<unsigned>(shared.partial[w][0]);
+  }
+  __device__ static int first() { return kEach * static_cast<int>(threadIdx.x); }
+};
+
+/// The bin that holds the k-th token.
+__device__ inline BinRun bin_of_rank(Shared& shared, unsigned k) {
+  const MyBins mine(shared);
+  unsigned before = mine.before;
+#pragma unroll
+  for (int i = 0; i < MyBins::kEach; ++i) {
+    if (before < k && k <= before + mine.count[i])
+      shared.local = static_cast<Word>(before) << 32 | static_cast<unsigned>(MyBins::first() + i);
+    before += mine.count[i];
+  }
+  __syncthreads();
+  const auto bin = static_cast<int>(static_cast<unsigned>(shared.local));
+  const auto count = static_cast<unsigned>(shared.row_bins[bin / 2] >> (bin % 2 * 32));
+  const BinRun run{bin, bin + 1, static_cast<unsigned>(shared.local >> 32), count};
+  __syncthreads();
+  return run;
+}
+
+/// The bins around the token at which the mass reaches `share`, as far as the bins' middles tell: as many as hold
+/// kListMax tokens, in which the exact search follows. `last`: the bin behind which nothing is kept.
+__device__ inline BinRun bins_around_share(Shared& shared, const BinScale& scale, float tokens_scale,
+                                           double share, int last) {
+  const MyBins mine(shared);
+  float mass[MyBins::kEach];
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < MyBins::kEach; ++i) {
+    const int bin = MyBins::first() + i;
+    const float distance = (static_cast<float>(bin) + 0.5F) / fmaxf(scale.per_unit, 1e-30F);
+    mass[i] = bin <= last && bin < kBins - 1
+                  ? static_cast<float>(mine.count[i]) * exp2f(-distance * tokens_scale)
+                  : 0;
+    sum += mass[i];
+  }
+  const float upto = warp_prefix(sum);
+  __syncthreads();
+  if (threadIdx.x % 32 == 31) shared.partial[threadIdx.x / 32][0] = __float_as_uint(upto);
+  if (threadIdx.x == 0) shared.local = 0;
+  __syncthreads();
+  float total = 0;
+  float before = upto - sum;
+#pragma unroll
+  for (unsigned w = 0; w < kWarps; ++w) {
+    const float warp = __uint_as_float(static_cast<unsigned>(shared.partial[w][0]));
+    total += warp;
+    if (w < threadIdx.x / 32) before += warp;
+  }
+  const float want = total * static_cast<float>(share);
+  unsigned rank = mine.before;
+#pragma unroll
+  for (int i = 0; i < MyBins::kEach; ++i) {
+    if (before < want && want <= before + mass[i])
+      shared.local =
+          rank + static_cast<unsigned>((want - before) / mass[i] * static_cast<float>(mine.count[i]));
+    before += mass[i];
+    rank += mine.count[i];
+  }
+  __syncthreads();
+  const auto center = static_cast<int>(shared.local);  // rank of the token
+  __syncthreads();
+  // The bins that lie within half a list of it.
+  unsigned begin = kBins;
+  unsigned end = 0;
+  auto from = static_cast<int>(mine.before);
+#pragma unroll
+  for (int i = 0; i < MyBins::kEach; ++i) {
+    const int to = from + static_cast<int>(mine.count[i]);
+    if (from >= center - kListMax / 2 && to <= center + kListMax / 2) {
+      begin = min(begin, static_cast<unsigned>(MyBins::first() + i));
+      end = max(end, static_cast<unsigned>(MyBins::first() + i + 1));
+    }
+    from = to;
+  }
+  begin = __reduce_min_sync(kAll, begin);
+  end = __reduce_max_sync(kAll, end);
+  if (threadIdx.x % 32 == 0) shared.partial[threadIdx.x / 32][0] = static_cast<Word>(begin) << 32 | end;
+  __syncthreads();
+  BinRun run{kBins, 0, 0, 0};
+  for (int w = 0; w < kWarps; ++w) {
+    run.begin = min(run.begin, static_cast<int>(shared.partial[w][0] >> 32));
+    run.end = max(run.end, static_cast<int>(static_cast<unsigned>(shared.partial[w][0])));
+  }
+  __syncthreads();
+  return run;
+}
+
+// ---- narrowing by comparison, for rows whose histogram does not tell enough ----
 
 enum class Measure { kCount, kMass };
 
@@ -84,7 +255,7 @@ __device__ inline void each_token(const Tokens& tokens, Order low, Order high, F
 
 /// Measures of the tokens in [at[i], high) over the row, in shared.totals; behind them the number of those in [at[0], high).
 template <Measure kMeasure>
-__device__ inline void measure_from(Team& team, const Tokens& tokens, const Order (&at)[kSums], Order high) {
+__device__ inline void measure_from(Team team, const Tokens& tokens, const Order (&at)[kSums], Order high) {
   Word sums[kSums] = {};
   unsigned inside = 0;
   each_token(tokens, at[0], high, [&](Order order, unsigned key) {
@@ -104,87 +275,181 @@ __device__ inline void measure_from(Team& team, const Tokens& tokens, const Orde
   team.exchange<kSlots>(Add{});
 }
 
-/// What a filter keeps: the shortest prefix with at least `count` tokens, or with `share` of the mass. Mass fills in `want`.
-struct Goal {
-  Word want;  // of the measure
-  double share;
-  bool whole;  // the window shall hold all of the prefix: want <= kListMax / 2
+/// What top p asks of the mass.
+__device__ inline Word share_of(double share, Word total) {
+  return max(min(static_cast<Word>(ceil(share * static_cast<double>(total))), total), Word{1});
+}
+
+/// A window of at most kListMax tokens that holds the last one that a filter keeps, and the measure that it asks for.
+struct Narrowed {
+  Window window;
+  Word want;
+  bool all;  // everything is kept
 };
 
-/// Narrows the tokens from `floor` on to a window of at most kListMax that holds the last one kept. False: all are kept.
+/// Narrows the tokens from `floor` on: the filter keeps the shortest prefix with `want` tokens, or with `share` of the
+/// mass. `whole`: the window shall begin at the likeliest token; want <= kListMax / 2 then.
 template <Measure kMeasure>
-__device__ inline bool narrow(Team& team, const Tokens& tokens, Order floor, Goal& goal, Window& window) {
-  window = {floor, order_of(key_of(tokens.max), 0) + 1, 0};
-  const float unit = kMeasure == Measure::kMass ? 0.5F / tokens.scale : 0.5F;
+__device__ __noinline__ Narrowed narrow(Team team, Tokens tokens, Order floor, Word want, double share,
+                                        bool whole) {
+  Window window{floor, order_of(key_of(tokens.max), 0) + 1, 0};
+  const float unit = kMeasure == Measure::kMass ? 0.5F * kLog2E / tokens.scale : 0.5F;
   for (int round = 0;; ++round) {
     Order at[kSums];
     place_thresholds(window, round, tokens.max, unit, at);
     measure_from<kMeasure>(team, tokens, at, window.high);
     const Word* totals = team.shared.totals;
-    if (kMeasure == Measure::kCount && round == 0 && totals[0] <= goal.want) return false;
-    if (kMeasure == Measure::kMass && round == 0)
-      goal.want =
-          max(min(static_cast<Word>(ceil(goal.share * static_cast<double>(totals[0]))), totals[0]), Word{1});
+    if (kMeasure == Measure::kCount && round == 0 && totals[0] <= want) return {window, want, true};
+    if (kMeasure == Measure::kMass && round == 0) want = share_of(share, totals[0]);
     // Measures fall with i: the last that suffices is the window's new low, the one behind it its high.
-    const Window before = window;
+    const Word above = window.above;
     Word from_low = totals[0];
 #pragma unroll
     for (int i = kSums - 1; i > 0; --i) {
-      if (before.above + totals[i] >= goal.want) continue;
+      if (above + totals[i] >= want) continue;
       window.high = at[i];
-      window.above = before.above + totals[i];
+      window.above = above + totals[i];
     }
 #pragma unroll
     for (int i = 1; i < kSums; ++i) {
-      if (before.above + totals[i] < goal.want) continue;
+      if (above + totals[i] < want) continue;
       window.low = at[i];
       from_low = totals[i];
     }
     if (kMeasure == Measure::kMass) {
-      if (totals[kSums] <= kListMax) return true;
+      if (totals[kSums] <= kListMax) return {window, want, false};
       continue;
     }
-    const Word count = before.above + from_low;
-    if (goal.whole && count <= kListMax) {
-      window = {window.low, ~Order{0}, 0};
-      return true;
-    }
-    if (!goal.whole && count - window.above <= kListMax) return true;
+    const Word count = above + from_low;
+    if (whole && count <= kListMax) return {{window.low, ~Order{0}, 0}, want, false};
+    if (!whole && count - window.above <= kListMax) return {window, want, false};
   }
 }
 
-/// Brings the window's tokens, at most kListMax, into block 0's list, in any order. Returns how many, there.
-__device__ inline unsigned collect(Team& team, const Tokens& tokens, const Window& window) {
-  const std::uint32_t size = peer_address(shared_address(&team.shared.list_size), 0);
-  const std::uint32_t list = peer_address(shared_address(team.shared.list), 0);
-  each_token(tokens, window.low, window.high, [&](Order order, unsigned) {
-    const std::uint32_t slot = peer_add(size, 1);
-    if (slot < kListMax) peer_store(list + slot * static_cast<std::uint32_t>(sizeof(Order)), order);
-  });
-  cluster_sync();
-  return min(team.shared.list_size, static_cast<unsigned>(kListMax));
+// ---- candidates in block 0 ----
+
+/// Adds a token to those that this block gathers.
+__device__ inline void gather(Shared& shared, Order order) {
+  const unsigned slot = atomicAdd(&shared.own_size, 1U);
+  if (slot < kListMax) shared.own[slot] = order;
 }
 
-/// The token of the window with which the measure, from the largest order on, reaches `want`.
-template <Measure kMeasure>
-__device__ inline Order crossing(Team& team, const Tokens& tokens, const Window& window, Word want) {
-  const unsigned n = collect(team, tokens, window);
+/// How many; a block barrier lies between.
+__device__ inline Word own_count(const Shared& shared) {
+  return min(shared.own_size, static_cast<unsigned>(kListMax));
+}
+
+/// Brings what the blocks gathered, `counts[block][column]` each, into block 0's list. Returns how many there are.
+__device__ inline unsigned deliver(Team team, const Word (*counts)[kSlots], int column) {
   Shared& shared = team.shared;
-  if (team.rank == 0) {
-    const bool has = threadIdx.x < n;
-    const Order mine = has ? shared.list[threadIdx.x] : 0;
-    const Word mass = !has ? 0 : kMeasure == Measure::kMass ? tokens.mass(key_in(mine)) : 1;
-    if (has) shared.masses[threadIdx.x] = mass;
-    __syncthreads();
-    if (threadIdx.x == 0) shared.list_size = 0;
-    Word before = window.above;
-    for (unsigned i = 0; has && i < n; ++i)
-      if (shared.list[i] > mine) before += shared.masses[i];
-    if (has && before < want && before + mass >= want) team.tell(mine);
+  unsigned before = 0;
+  unsigned total = 0;
+  for (unsigned r = 0; r < kBlocks; ++r) {
+    const auto count = static_cast<unsigned>(counts[r][column]);
+    if (r < team.rank) before += count;
+    total += count;
   }
-  cluster_sync();
-  return shared.answer;
+  total = min(total, static_cast<unsigned>(kListMax));
+  const unsigned slot = before + threadIdx.x;
+  if (threadIdx.x < static_cast<unsigned>(counts[team.rank][column]) && slot < kListMax)
+    team.send(shared.list[slot], shared.own[threadIdx.x], shared.listed, 0);
+  if (threadIdx.x == 0) shared.own_size = 0;
+  if (team.rank == 0) team.receive(shared.listed, total * static_cast<unsigned>(sizeof(Order)));
+  return total;
 }
+
+/// The same, when all have gathered.
+__device__ inline unsigned deliver(Team team) {
+  __syncthreads();
+  if (threadIdx.x % 32 == 0)
+    team.shared.partial[threadIdx.x / 32][0] = threadIdx.x == 0 ? own_count(team.shared) : 0;
+  return deliver(team, team.exchange<1>(Add{}), 0);
+}
+
+/// Brings the window's tokens, at most kListMax, into block 0's list, in any order.
+__device__ inline unsigned collect(Team team, const Tokens& tokens, const Window& window) {
+  each_token(tokens, window.low, window.high, [&](Order order, unsigned) { gather(team.shared, order); });
+  return deliver(team);
+}
+
+/// The same for the tokens in bins from `begin` to before `end`.
+__device__ inline unsigned collect_bins(Team team, const Tokens& tokens, const BinScale& scale, int begin,
+                                        int end) {
+  for (int i = static_cast<int>(threadIdx.x) * kVector; i < tokens.size; i += kThreads * kVector) {
+    const uint4 four = *reinterpret_cast<const uint4*>(tokens.keys + i);
+    const unsigned keys[kVector] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+    for (int lane = 0; lane < kVector; ++lane) {
+      const int bin = scale.bin(keys[lane]);
+      if (bin >= begin && bin < end && keys[lane] != kRemovedKey)
+        gather(team.shared, order_of(keys[lane], static_cast<unsigned>(tokens.first + i + lane)));
+    }
+  }
+  return deliver(team);
+}
+
+/// A token of block 0's list, one a thread, with what is likelier in the list.
+struct Candidate {
+  bool has;
+  Order order;
+  Word mass;
+  Word before;    // mass of the likelier ones
+  unsigned rank;  // their number
+};
+
+/// All threads of block 0, whose list has n tokens.
+template <Measure kMeasure>
+__device__ inline Candidate candidate(Shared& shared, const Tokens& tokens, unsigned n) {
+  Candidate c{.has = threadIdx.x < n, .order = 0, .mass = 0, .before = 0, .rank = 0};
+  if (c.has) {
+    c.order = shared.list[threadIdx.x];
+    c.mass = kMeasure == Measure::kMass ? tokens.mass(key_in(c.order)) : 1;
+    shared.masses[threadIdx.x] = c.mass;
+  }
+  __syncthreads();
+  // Neighbouring threads share a token's comparisons: as many as there are threads for.
+  unsigned sharers = kThreads / kListMax;
+  while (sharers < 16 && 2 * sharers * n <= kThreads) sharers *= 2;
+  const unsigned token = threadIdx.x / sharers;
+  const Order order = token < n ? shared.list[token] : ~Order{0};
+  Word before = 0;
+  unsigned rank = 0;
+  for (unsigned i = threadIdx.x % sharers; i < n; i += sharers) {
+    const bool likelier = shared.list[i] > order;
+    before += likelier ? shared.masses[i] : 0;
+    rank += likelier;
+  }
+  for (unsigned step = sharers / 2; step > 0; step /= 2) {
+    before += __shfl_xor_sync(kAll, before, step);
+    rank += __shfl_xor_sync(kAll, rank, step);
+  }
+  if (threadIdx.x % sharers == 0 && token < n) {
+    shared.befores[token] = before;
+    shared.ranks_in_list[token] = rank;
+  }
+  __syncthreads();
+  if (c.has) {
+    c.before = shared.befores[threadIdx.x];
+    c.rank = shared.ranks_in_list[threadIdx.x];
+  }
+  return c;
+}
+
+/// The token of the list, of n, with which the measure, from the largest order on, reaches `want`, where `above` is that
+/// of the tokens before the list's; 0 where it does so outside the list. In every block.
+template <Measure kMeasure>
+__device__ inline Order crossing(Team team, const Tokens& tokens, unsigned n, Word above, Word want) {
+  if (team.rank == 0) {
+    const Candidate c = candidate<kMeasure>(team.shared, tokens, n);
+    const bool found = c.has && above + c.before < want && above + c.before + c.mass >= want;
+    const bool somewhere = __syncthreads_or(found) != 0;
+    if (found) team.tell(c.order);
+    if (!somewhere && threadIdx.x == 0) team.tell(0);
+  }
+  return team.hear();
+}
+
+// ---- the draw ----
 
 /// Philox 4x32-10 (src/sampling/philox.h): a number in [0, 1) with 53 bits; key = seed, counter = (position, choice,
 /// purpose 0, draw 0).
@@ -205,22 +470,27 @@ __device__ inline double uniform(std::uint64_t seed, std::uint32_t position, std
   return static_cast<double>(bits) * 0x1p-53;
 }
 
+/// The mass that the drawn token's cumulative mass exceeds.
+__device__ inline Word target_of(double u, Word total) {
+  return min(static_cast<Word>(u * static_cast<double>(total)), total - 1);
+}
+
 /// Mass of the tokens from `cut` on over the row; shared.partial[warp][0] holds each warp's share of the part, whose
 /// ids are one stretch a warp. Returns each block's sum in the first column.
-__device__ inline const Word (*mass_by_stretch(Team& team, const Tokens& tokens, Order cut,
+__device__ inline const Word (*mass_by_stretch(Team team, const Tokens& tokens, Order cut,
                                                int stretch))[kSlots] {
   const int begin = static_cast<int>(threadIdx.x / 32) * stretch;
   const int end = min(begin + stretch, tokens.size);
-  const unsigned cut_key = key_in(cut);
   Word sum = 0;
+#pragma unroll 2
   for (int i = begin + static_cast<int>(threadIdx.x % 32) * kVector; i < end; i += 32 * kVector) {
     const uint4 four = *reinterpret_cast<const uint4*>(tokens.keys + i);
     const unsigned keys[kVector] = {four.x, four.y, four.z, four.w};
 #pragma unroll
-    for (int lane = 0; lane < kVector; ++lane)
-      if (keys[lane] >= cut_key &&
-          order_of(keys[lane], static_cast<unsigned>(tokens.first + i + lane)) >= cut)
-        sum += tokens.mass(keys[lane]);
+    for (int lane = 0; lane < kVector; ++lane) {
+      const Word mass = tokens.mass(keys[lane]);
+      sum += order_of(keys[lane], static_cast<unsigned>(tokens.first + i + lane)) >= cut ? mass : 0;
+    }
   }
   sum = warp_sum(sum);
   if (threadIdx.x % 32 == 0) team.shared.partial[threadIdx.x / 32][0] = sum;
@@ -235,11 +505,10 @@ __device__ inline int stretch_of(const Tokens& tokens) {
 
 /// The first id, ascending, with which the mass of the tokens from `cut` on exceeds u times all of it. The one lane of
 /// the cluster that found it gets it, all others -1.
-__device__ inline int draw(Team& team, const Tokens& tokens, Order cut, double u) {
+__device__ inline int draw(Team team, const Tokens& tokens, Order cut, double u) {
   const int stretch = stretch_of(tokens);
   const Word(*blocks)[kSlots] = mass_by_stretch(team, tokens, cut, stretch);
-  const Word total = team.shared.totals[0];
-  const Word target = min(static_cast<Word>(u * static_cast<double>(total)), total - 1);
+  const Word target = target_of(u, team.shared.totals[0]);
   Word before = 0;
   for (unsigned r = 0; r < team.rank; ++r) before += blocks[r][0];
   const unsigned warp = threadIdx.x / 32;
@@ -253,18 +522,11 @@ __device__ inline int draw(Team& team, const Tokens& tokens, Order cut, double u
     Word mine = 0;
 #pragma unroll
     for (int n = 0; n < kVector; ++n) {
-      const unsigned key = i + n < end ? tokens.keys[i + n] : 0U;
-      masses[n] = key != 0 && order_of(key, static_cast<unsigned>(tokens.first + i + n)) >= cut
-                      ? tokens.mass(key)
-                      : 0;
+      const unsigned key = i + n < end ? tokens.keys[i + n] : kRemovedKey;
+      masses[n] = order_of(key, static_cast<unsigned>(tokens.first + i + n)) >= cut ? tokens.mass(key) : 0;
       mine += masses[n];
     }
-    Word upto = mine;  // of the lanes up to this one
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-      const Word lower = __shfl_up_sync(kAll, upto, step);
-      if (lane >= static_cast<unsigned>(step)) upto += lower;
-    }
+    const Word upto = warp_prefix(mine);
     const unsigned beyond = __ballot_sync(kAll, before + upto > target);
     if (beyond == 0) {
       before += __shfl_sync(kAll, upto, 31);
@@ -280,6 +542,29 @@ __device__ inline int draw(Team& team, const Tokens& tokens, Order cut, double u
     }
     return tokens.first + i + found;
   }
+}
+
+/// All filters and the draw, among the n tokens of block 0's list: the likeliest of the row, all that top k keeps among
+/// them. The one thread that found the token gets its id, all others -1.
+__device__ inline int draw_from_list(Team team, const Tokens& tokens, unsigned n,
+                                     const met::SampleParams& params, Order cut, double u) {
+  if (team.rank != 0) return -1;
+  Shared& shared = team.shared;
+  const Candidate c = candidate<Measure::kMass>(shared, tokens, n);
+  bool kept = c.has && c.order >= cut && c.rank < static_cast<unsigned>(params.top_k);
+  Word total = block_sum(shared, kept ? c.mass : 0);
+  if (params.top_p < 1.0) {
+    kept = kept && c.before < share_of(params.top_p, total);
+    total = block_sum(shared, kept ? c.mass : 0);
+  }
+  if (c.has) shared.masses[threadIdx.x] = kept ? c.mass : 0;
+  __syncthreads();
+  if (!kept) return -1;
+  const Word target = target_of(u, total);
+  Word before = 0;  // of the lower ids
+  for (unsigned i = 0; i < n; ++i)
+    if (static_cast<unsigned>(shared.list[i]) > static_cast<unsigned>(c.order)) before += shared.masses[i];
+  return before <= target && target < before + c.mass ? id_in(c.order) : -1;
 }
 
 }  // namespace

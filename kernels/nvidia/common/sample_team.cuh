@@ -4,16 +4,19 @@
 
 #include <cstdint>
 
-#include "cluster.cuh"
+#include "barrier.cuh"
+#include "met/cuda_ops.h"
 
 namespace {
 
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / 32;
-constexpr int kBlocks = 8;         // of a cluster; its shared memory holds a row
+constexpr int kBlocks = 8;         // of a cluster
 constexpr int kSums = 8;           // measures that one pass over a row gives
 constexpr int kSlots = kSums + 1;  // at most, that one exchange brings
 constexpr int kListMax = 256;      // candidates that one block ranks
+constexpr int kBins = 2048;        // of a row's histogram, the last for all that is far away
+constexpr int kPiecesMax = 32;     // of a block's part of a row
 constexpr unsigned kAll = 0xffffffffU;
 
 using Word = unsigned long long;
@@ -38,15 +41,31 @@ constexpr unsigned kRemovedKey = 0x007fffffU;  // key_of(-infinity)
 /// Below every token that is left.
 constexpr Order kLowest = static_cast<Order>(kRemovedKey + 1) << 32;
 
+/// A barrier that messages from the cluster count at, and how often it was waited for.
+struct Mailbox {
+  std::uint64_t barrier;
+  unsigned rounds;
+};
+
 struct Shared {
   Word partial[kWarps][kSlots];
   Word ranks[2][kBlocks][kSlots];  // what each block of the cluster sent, two exchanges long
   Word totals[kSlots];
-  Order list[kListMax];  // of block 0
+  Word answer;           // from any block
+  Word local;            // this block's own
+  Order own[kListMax];   // tokens that this block gathered
+  Order list[kListMax];  // of block 0: those of all
   Word masses[kListMax];
-  Order answer;
-  unsigned list_size;
-  std::uint64_t pieces[4];  // barriers of the copies of a row
+  Word befores[kListMax];
+  unsigned ranks_in_list[kListMax];
+  Word inbox[kBlocks][kBins / kBlocks / 2];  // counts of this block's share of the bins, by block, two a word
+  Word row_bins[kBins / 2];                  // of the row
+  unsigned bins[kBins];                      // of the part
+  std::uint64_t pieces[kPiecesMax];          // barriers of the copies of the part
+  Mailbox exchanged[2], answered, listed, counted, summed;
+  unsigned exchanges;
+  unsigned own_size;
+  met::SampleParams params;
 };
 
 struct Add {
@@ -56,56 +75,70 @@ struct Largest {
   __device__ Word operator()(Word a, Word b) const { return a > b ? a : b; }
 };
 
-/// This block's place in its cluster.
+/// The largest and the smallest token left of a row; `largest` 0: none is left.
+struct Extent {
+  Order largest;
+  unsigned smallest_key;
+  bool non_finite;
+};
+
+/// This block's place in its cluster. Blocks send each other words; every block waits for all that is sent to it, so
+/// that none ends while a message is under way, and all go through the same exchanges.
 struct Team {
   Shared& shared;
   unsigned rank;
-  unsigned parity = 0;
+
+  /// Sends a word to block `to`, which waits for it with receive().
+  __device__ void send(Word& there, Word value, Mailbox& box, unsigned to) const {
+    peer_send(peer_address(shared_address(&there), to), value,
+              peer_address(shared_address(&box.barrier), to));
+  }
+  /// All threads wait until `bytes` have come; a block barrier lies between the sending and the next use of the box.
+  __device__ void receive(Mailbox& box, unsigned bytes) const {
+    if (threadIdx.x == 0) {
+      barrier_expect(shared_address(&box.barrier), bytes);
+      barrier_wait(shared_address(&box.barrier), box.rounds & 1U);
+      ++box.rounds;
+    }
+    __syncthreads();
+  }
 
   /// Takes shared.partial[…][0, N) of every block; afterwards shared.totals[0, N) hold all blocks' and the returned
   /// array each block's, until the next exchange but one.
   template <int N, class Op>
-  __device__ const Word (*exchange(Op op))[kSlots] {
-    static_assert(N <= kSlots && N * kBlocks <= kThreads);
+  __device__ const Word (*exchange(Op op) const)[kSlots] {
+    static_assert(N <= kSlots && N * kBlocks <= kThreads && N <= 32);
     __syncthreads();
-    Word(*got)[kSlots] = shared.ranks[parity];
+    const unsigned turn = shared.exchanges & 1U;
+    Word(*got)[kSlots] = shared.ranks[turn];
+    Mailbox& box = shared.exchanged[turn];
     if (threadIdx.x < N * kBlocks) {
       const unsigned i = threadIdx.x % N;
       Word sum = shared.partial[0][i];
 #pragma unroll
       for (int w = 1; w < kWarps; ++w) sum = op(sum, shared.partial[w][i]);
-      peer_store(peer_address(shared_address(&got[rank][i]), threadIdx.x / N), sum);
+      send(got[rank][i], sum, box, threadIdx.x / N);
     }
-    cluster_sync();
+    receive(box, N * kBlocks * sizeof(Word));
     if (threadIdx.x < N) {
       Word sum = got[0][threadIdx.x];
 #pragma unroll
       for (int r = 1; r < kBlocks; ++r) sum = op(sum, got[r][threadIdx.x]);
       shared.totals[threadIdx.x] = sum;
     }
+    if (threadIdx.x == 32) ++shared.exchanges;
     __syncthreads();
-    parity ^= 1;
     return got;
   }
 
-  /// The largest order of all threads; `flag`: whether any thread's is 1.
-  __device__ Order largest(Order mine, unsigned& flag) {
-    const unsigned key = __reduce_max_sync(kAll, key_in(mine));
-    const unsigned low = __reduce_max_sync(kAll, key_in(mine) == key ? static_cast<unsigned>(mine) : 0U);
-    const unsigned any = __reduce_or_sync(kAll, flag);
-    if (threadIdx.x % 32 == 0) {
-      shared.partial[threadIdx.x / 32][0] = static_cast<Order>(key) << 32 | low;
-      shared.partial[threadIdx.x / 32][1] = any;
-    }
-    exchange<2>(Largest{});
-    flag = static_cast<unsigned>(shared.totals[1]);
-    return shared.totals[0];
-  }
-
-  /// Every block gets the value that the one caller anywhere in the cluster stored with tell().
+  /// One thread of the cluster tells all blocks a word, which they hear.
   __device__ void tell(Word value) const {
 #pragma unroll
-    for (unsigned r = 0; r < kBlocks; ++r) peer_store(peer_address(shared_address(&shared.answer), r), value);
+    for (unsigned r = 0; r < kBlocks; ++r) send(shared.answer, value, shared.answered, r);
+  }
+  __device__ Word hear() const {
+    receive(shared.answered, sizeof(Word));
+    return shared.answer;
   }
 };
 
@@ -132,6 +165,29 @@ __device__ inline Word warp_sum(Word value) {
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(kAll, value, step);
   return value;
+}
+
+/// Sums over the lanes up to and including this one.
+template <class T>
+__device__ inline T warp_prefix(T value) {
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const T lower = __shfl_up_sync(kAll, value, step);
+    if (threadIdx.x % 32 >= static_cast<unsigned>(step)) value += lower;
+  }
+  return value;
+}
+
+/// Sum over the block, in every thread. Block barriers surround it.
+__device__ inline Word block_sum(Shared& shared, Word value) {
+  value = warp_sum(value);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) shared.partial[threadIdx.x / 32][0] = value;
+  __syncthreads();
+  Word sum = 0;
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) sum += shared.partial[w][0];
+  return sum;
 }
 
 }  // namespace

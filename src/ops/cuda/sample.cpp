@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint32_t kThreads = 512;
 constexpr std::uint32_t kBlocks = 8;
 constexpr std::int64_t kVector = 4;
-constexpr std::size_t kStaticShared = 8 * 1024;  // at most
+constexpr std::size_t kStaticShared = 40 * 1024;  // at most
 constexpr std::uint32_t kBeginThreads = 1024;
 
 }  // namespace

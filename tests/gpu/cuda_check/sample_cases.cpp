@@ -522,13 +522,12 @@ Result<std::vector<OpCase>> sample_cases(GpuBackend& gpu, bool timed) {
     MET_TRY(add(random_case(gpu, {.rows = 60, .rows_max = 64, .vocabulary = 384, .steps = 2}, seed)));
   for (std::uint64_t seed = 101; seed <= 110; ++seed)
     MET_TRY(add(random_case(
-        gpu, {.rows = 30, .rows_max = 32, .vocabulary = 1003, .scale = 0.5F, .softcap = 30, .steps = 2},
-        seed)));
+        gpu, {.rows = 30, .rows_max = 32, .vocabulary = 1003, .scale = 0.5F, .softcap = 30}, seed)));
   for (std::uint64_t seed = 201; seed <= 212; ++seed)
     MET_TRY(add(random_case(gpu, {.rows = 31, .rows_max = 32, .vocabulary = 49152, .steps = 2}, seed)));
   for (std::uint64_t seed = 301; seed <= 308; ++seed)
     MET_TRY(add(random_case(gpu, {.rows = 16, .rows_max = 16, .vocabulary = 151936, .steps = 2}, seed)));
-  for (const int vocabulary : {1, 3, 31, 384, 448, 49152, 32003, 151936})
+  for (const int vocabulary : {1, 3, 31, 384, 448, 49152, 32003, 151936, 262144})
     for (const int rows : {0, 1, 5, 16})
       MET_TRY(add(greedy_case(gpu, {.rows = rows, .rows_max = rows + 2, .vocabulary = vocabulary, .steps = 2},
                               static_cast<std::uint64_t>(vocabulary + rows))));
