@@ -28,6 +28,8 @@ struct MoeRouterArgs {
   std::int32_t experts;
   std::int32_t top_k;
   std::int32_t renormalise;
+  float* logits;           // [tokens, experts] scratch
+  std::int32_t* finished;  // [ceil(tokens / 16) + 1], zero before and after each launch
 };
 
 /// Products of a mixture layer (module `moe_gemm`): for each place p of expert e

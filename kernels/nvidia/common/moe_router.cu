@@ -1,0 +1,319 @@
+// Router of a mixture-of-experts layer: logits of all experts, the top_k of each token, and the step's pairs
+// (token, expert) in order of experts.
+//
+// Formula  l[t, e] = sum_k x[t, k] * router[e, k] (/ rms(x[t]) where norm.parts is given); p = softmax_e(l); the top_k
+//          largest l are chosen, of equals the lower e; weights[t, j] = p, divided by the sum of the chosen p where
+//          `renormalise`. normed[t, k] = bf16(x[t, k] / rms(x[t])) where norm.parts is given.
+// Pairs    places of an expert are neighbours; in one, tokens ascend. All integers: the same in every run.
+// Shapes   MoeRouterArgs; hidden % 32 == 0, experts <= 512, top_k <= 32 and <= experts. counts->tokens rows; rows
+//          beyond are neither read nor written.
+// Rounding products of BF16 in FP32 (mma.sync), eight parts of k in a fixed order; softmax in FP32.
+// Launch   256 threads, dependent, grid {ceil(tokens_max / 16), groups}. moe_router: groups = ceil(experts / 8), a block
+//          takes 16 tokens and 8 experts, its warps share k. moe_router_wide: one group, a warp takes 8 experts after
+//          8 experts. The last block of 16 tokens to finish chooses their experts, the last of all orders the pairs.
+// Cost     reads the router's weights once for each 16 tokens (from L2), x once a group.
+#include <cstdint>
+
+#include "met/moe_ops.h"
+#include "pdl.cuh"
+#include "vector.cuh"
+
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / kWarp;
+constexpr int kTokens = 16;  // of a block: the m side of the product
+constexpr int kGroup = 8;    // experts of a product: the n side
+constexpr int kStep = 32;    // of k: a 16-byte load of each thread of four
+constexpr int kExpertsMax = 512;
+constexpr unsigned kAll = 0xffffffffU;
+
+/// The part of a 16 x 8 product that a thread holds: tokens g and g + 8, experts 2 q and 2 q + 1; g = lane / 4,
+/// q = lane % 4.
+struct Tile {
+  float v[4] = {};
+};
+
+__device__ inline void multiply(Tile& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
+                                unsigned b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, "
+      "%3};"
+      : "+f"(c.v[0]), "+f"(c.v[1]), "+f"(c.v[2]), "+f"(c.v[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+/// Adds 32 of k: each thread has 8 neighbouring values of its two tokens and its expert. Which k meet in a product does
+/// not matter as long as both sides agree.
+__device__ inline void multiply(Tile& c, const uint4& low, const uint4& high, const uint4& weight) {
+  multiply(c, low.x, high.x, low.y, high.y, weight.x, weight.y);
+  multiply(c, low.z, high.z, low.w, high.w, weight.z, weight.w);
+}
+
+/// Sums x[tokens] . router[experts of the group at `first`] over k = kStep * (begin, begin + by, …).
+__device__ inline Tile products(const met::MoeRouterArgs& args, int token, int tokens, int first, int begin,
+                                int by) {
+  const int g = static_cast<int>(threadIdx.x) % kWarp / 4;
+  const int at = static_cast<int>(threadIdx.x) % 4 * kLanes;
+  const bool has_low = token + g < tokens;
+  const bool has_high = token + g + 8 < tokens;
+  const bool has_expert = first + g < args.experts;
+  const auto* low = args.x + static_cast<std::int64_t>(token + g) * args.hidden + at;
+  const auto* high = low + std::int64_t{8} * args.hidden;
+  const auto* weight = args.router + static_cast<std::int64_t>(first + g) * args.hidden + at;
+  Tile c;
+#pragma unroll 4
+  for (int k = begin * kStep; k < args.hidden; k += by * kStep) {
+    const uint4 a = has_low ? *reinterpret_cast<const uint4*>(low + k) : uint4{};
+    const uint4 b = has_high ? *reinterpret_cast<const uint4*>(high + k) : uint4{};
+    const uint4 w = has_expert ? __ldg(reinterpret_cast<const uint4*>(weight + k)) : uint4{};
+    multiply(c, a, b, w);
+  }
+  return c;
+}
+
+/// 1 / rms of the block's tokens; 1 where rows are normalised already.
+__device__ inline void inverse_rms(const met::MoeRouterArgs& args, int token, int tokens, float* inverse) {
+  if (threadIdx.x >= kTokens) return;
+  const int t = token + static_cast<int>(threadIdx.x);
+  float value = 1;
+  if (args.norm.parts != nullptr && t < tokens) {
+    float sum = 0;
+    for (int i = 0; i < args.norm.count; ++i) sum += args.norm.parts[t * args.norm.count + i];
+    value = rsqrtf(sum / static_cast<float>(args.hidden) + args.norm.eps);
+  }
+  inverse[threadIdx.x] = value;
+}
+
+/// Stores the group's share of the normalised rows.
+__device__ inline void store_normed(const met::MoeRouterArgs& args, int token, int tokens,
+                                    const float* inverse) {
+  if (args.norm.parts == nullptr) return;
+  const int vectors = args.hidden / kLanes;
+  const int all = min(kTokens, tokens - token) * vectors;
+  for (int i = static_cast<int>(blockIdx.y * kThreads + threadIdx.x); i < all;
+       i += static_cast<int>(gridDim.y) * kThreads) {
+    const std::int64_t at = static_cast<std::int64_t>(token) * vectors + i;
+    Floats8 f = unpack(reinterpret_cast<const uint4*>(args.x)[at]);
+#pragma unroll
+    for (float& v : f.v) v *= inverse[i / vectors];
+    reinterpret_cast<uint4*>(args.normed)[at] = pack(f);
+  }
+}
+
+__device__ inline void store_logits(const met::MoeRouterArgs& args, const Tile& c, int token, int tokens,
+                                    int first, const float* inverse) {
+  const int g = static_cast<int>(threadIdx.x) % kWarp / 4;
+  const int e = first + static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int row = g + i / 2 * 8;
+    if (token + row < tokens && e + i % 2 < args.experts)
+      args.logits[static_cast<std::int64_t>(token + row) * args.experts + e + i % 2] = c.v[i] * inverse[row];
+  }
+}
+
+/// Rises with the value.
+__device__ inline unsigned key_of(float value) {
+  const unsigned bits = __float_as_uint(value + 0.0F);
+  return bits ^ (bits & 0x80000000U ? 0xffffffffU : 0x80000000U);
+}
+
+/// One token's experts, by a warp. `places` holds the experts until the pairs are ordered.
+__device__ inline void choose_experts(const met::MoeRouterArgs& args, int token) {
+  constexpr int kEach = kExpertsMax / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  float l[kEach];
+  float max = -__builtin_inff();
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int e = lane + i * kWarp;
+    l[i] = e < args.experts ? __ldcg(args.logits + static_cast<std::int64_t>(token) * args.experts + e)
+                            : -__builtin_inff();
+    max = fmaxf(max, l[i]);
+  }
+#pragma unroll
+  for (int step = kWarp / 2; step > 0; step /= 2) max = fmaxf(max, __shfl_xor_sync(kAll, max, step));
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) sum += __expf(l[i] - max);
+  sum = warp_sum(sum);
+  float mine = 0;  // the weight of this lane's choice
+  float chosen_sum = 0;
+  unsigned taken = 0;  // bits of this lane's experts
+  for (int j = 0; j < args.top_k; ++j) {
+    unsigned best = 0;
+    int expert = kExpertsMax;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if (lane + i * kWarp >= args.experts || (taken >> i & 1U) != 0) continue;
+      const unsigned key = key_of(l[i]);
+      if (key > best) {
+        best = key;
+        expert = lane + i * kWarp;
+      }
+    }
+    const unsigned key = __reduce_max_sync(kAll, best);
+    const auto winner =
+        static_cast<int>(__reduce_min_sync(kAll, best == key ? static_cast<unsigned>(expert) : kAll));
+    float value = 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i)
+      if (winner == lane + i * kWarp) {
+        taken |= 1U << i;
+        value = __expf(l[i] - max);
+      }
+    const float p = __shfl_sync(kAll, value, winner % kWarp);
+    chosen_sum += p;
+    if (lane == j) {
+      mine = p;
+      args.pairs.places[static_cast<std::int64_t>(token) * args.top_k + j] = winner;
+    }
+  }
+  if (lane < args.top_k)
+    args.pairs.weights[static_cast<std::int64_t>(token) * args.top_k + lane] =
+        mine / (args.renormalise != 0 ? chosen_sum : sum);
+}
+
+struct OrderShared {
+  int counts[kWarps][kExpertsMax];
+};
+
+/// Places of all pairs: a counting sort by one block; a warp takes a stretch of pairs, so that tokens stay in order.
+__device__ inline void order_pairs(const met::MoeRouterArgs& args, int tokens, OrderShared& shared) {
+  const int pairs = tokens * args.top_k;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  for (int e = lane; e < args.experts; e += kWarp) shared.counts[warp][e] = 0;
+  __syncwarp();
+  const int stretch = (pairs + kThreads - 1) / kThreads * kWarp;
+  const int begin = warp * stretch;
+  const int end = min(begin + stretch, pairs);
+  for (int i = begin + lane; i < end; i += kWarp)
+    atomicAdd(&shared.counts[warp][__ldcg(args.pairs.places + i)], 1);
+  __syncthreads();
+  if (warp == 0) {
+    int before = 0;
+    for (int first = 0; first < args.experts; first += kWarp) {
+      const int e = first + lane;
+      int count = 0;
+      for (int w = 0; e < args.experts && w < kWarps; ++w) count += shared.counts[w][e];
+      int upto = count;
+#pragma unroll
+      for (int step = 1; step < kWarp; step *= 2) {
+        const int lower = __shfl_up_sync(kAll, upto, step);
+        if (lane >= step) upto += lower;
+      }
+      int place = before + upto - count;
+      if (e < args.experts) args.pairs.begin[e] = place;
+      for (int w = 0; e < args.experts && w < kWarps; ++w) {  // counts become the warps' first places
+        const int own = shared.counts[w][e];
+        shared.counts[w][e] = place;
+        place += own;
+      }
+      before += __shfl_sync(kAll, upto, kWarp - 1);
+    }
+    if (lane == 0) args.pairs.begin[args.experts] = pairs;
+  }
+  __syncthreads();
+  for (int first = begin; first < end; first += kWarp) {
+    const int i = first + lane;
+    const int expert = i < end ? __ldcg(args.pairs.places + i) : kExpertsMax;
+    const unsigned same = __match_any_sync(kAll, expert);
+    const int rank = __popc(same & ((1U << lane) - 1U));
+    const int place = i < end ? shared.counts[warp][expert] + rank : 0;
+    __syncwarp();
+    if (i < end) {
+      if (rank == 0) shared.counts[warp][expert] += __popc(same);
+      args.pairs.places[i] = place;
+      args.pairs.tokens[place] = i / args.top_k;
+    }
+    __syncwarp();
+  }
+}
+
+/// Whether this block is the last of `all` to arrive at the counter, which is zero again then.
+__device__ inline bool last_to_arrive(std::int32_t* counter, int all) {
+  __threadfence();
+  __syncthreads();
+  __shared__ int last;
+  if (threadIdx.x == 0) {
+    last = atomicAdd(counter, 1) == all - 1;
+    if (last) *counter = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  return last != 0;
+}
+
+/// What follows the logits of the block's tokens.
+__device__ inline void finish(const met::MoeRouterArgs& args, int token, int tokens, OrderShared& shared) {
+  const int tiles = (tokens + kTokens - 1) / kTokens;
+  if (!last_to_arrive(args.finished + blockIdx.x, static_cast<int>(gridDim.y))) return;
+  for (int t = token + static_cast<int>(threadIdx.x) / kWarp; t < min(token + kTokens, tokens); t += kWarps)
+    choose_experts(args, t);
+  if (!last_to_arrive(args.finished + gridDim.x, tiles)) return;
+  order_pairs(args, tokens, shared);
+}
+
+/// Without tokens there are no pairs.
+__device__ inline void no_pairs(const met::MoeRouterArgs& args) {
+  if (blockIdx.x != 0 || blockIdx.y != 0) return;
+  for (int e = static_cast<int>(threadIdx.x); e <= args.experts; e += kThreads) args.pairs.begin[e] = 0;
+}
+
+}  // namespace
+
+extern "C" __global__ __launch_bounds__(kThreads) void moe_router(
+    const __grid_constant__ met::MoeRouterArgs args) {
+  __shared__ union {
+    float parts[kWarps][kTokens][kGroup];
+    OrderShared order;
+  } shared;
+  __shared__ float inverse[kTokens];
+  launch_dependents();
+  wait_for_producers();
+  const int tokens = args.counts->tokens;
+  if (tokens == 0) return no_pairs(args);
+  const int token = static_cast<int>(blockIdx.x) * kTokens;
+  if (token >= tokens) return;
+  inverse_rms(args, token, tokens, inverse);
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int first = static_cast<int>(blockIdx.y) * kGroup;
+  const Tile part = products(args, token, tokens, first, warp, kWarps);
+  const int g = static_cast<int>(threadIdx.x) % kWarp / 4;
+  const int e = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) shared.parts[warp][g + i / 2 * 8][e + i % 2] = part.v[i];
+  __syncthreads();
+  if (warp == 0) {
+    Tile sum;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+#pragma unroll
+      for (int w = 0; w < kWarps; ++w) sum.v[i] += shared.parts[w][g + i / 2 * 8][e + i % 2];
+    store_logits(args, sum, token, tokens, first, inverse);
+  }
+  store_normed(args, token, tokens, inverse);
+  finish(args, token, tokens, shared.order);
+}
+
+extern "C" __global__ __launch_bounds__(kThreads) void moe_router_wide(
+    const __grid_constant__ met::MoeRouterArgs args) {
+  __shared__ OrderShared order;
+  __shared__ float inverse[kTokens];
+  launch_dependents();
+  wait_for_producers();
+  const int tokens = args.counts->tokens;
+  if (tokens == 0) return no_pairs(args);
+  const int token = static_cast<int>(blockIdx.x) * kTokens;
+  if (token >= tokens) return;
+  inverse_rms(args, token, tokens, inverse);
+  __syncthreads();
+  for (int first = static_cast<int>(threadIdx.x) / kWarp * kGroup; first < args.experts;
+       first += kWarps * kGroup)
+    store_logits(args, products(args, token, tokens, first, 0, 1), token, tokens, first, inverse);
+  store_normed(args, token, tokens, inverse);
+  finish(args, token, tokens, order);
+}
