@@ -4,13 +4,51 @@
 
 namespace met::server {
 
+void EventLog::append(std::string_view bytes) {
+  const std::lock_guard lock(mutex_);
+  text_ += bytes;
+  tell_locked();
+}
+
+void EventLog::end() {
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  tell_locked();
+}
+
+bool EventLog::read(std::size_t from, std::string& out) {
+  const std::lock_guard lock(mutex_);
+  if (from < text_.size()) out.append(text_, from);
+  return !ended_;
+}
+
+std::string EventLog::text() {
+  const std::lock_guard lock(mutex_);
+  return text_;
+}
+
+void EventLog::tell_locked() {
+  for (const auto& [number, notify] : followers_) notify();
+}
+
+Following::Following(std::shared_ptr<EventLog> log, std::function<void()> notify) : log_(std::move(log)) {
+  const std::lock_guard lock(log_->mutex_);
+  number_ = log_->next_follower_++;
+  log_->followers_[number_] = std::move(notify);
+}
+
+Following::~Following() {
+  const std::lock_guard lock(log_->mutex_);
+  log_->followers_.erase(number_);
+}
+
 std::optional<api::ApiError> BackgroundRun::begin(std::unique_ptr<Run> run, api::ResponseEncoder* encoder,
                                                   Finish finish) {
   const std::lock_guard lock(mutex_);
   std::string out;
   if (auto error = run->drain(out)) return error;
   run->begin(out);
-  if (keeps_events_) events_ = std::move(out);
+  if (log_) log_->append(out);
   run_ = std::move(run);
   encoder_ = encoder;
   finish_ = std::move(finish);
@@ -28,22 +66,18 @@ bool BackgroundRun::advance() {
   } else if (done) {
     run_->end(out);
   }
-  if (keeps_events_) events_ += out;
+  if (log_ && !out.empty()) log_->append(out);
   if (done) finish_locked();
-  if (!out.empty() || done) tell_locked();
   return !done;
 }
 
 void BackgroundRun::finish_locked() {
   last_object_ = encoder_->object();
-  finish_(*encoder_, events_);
+  finish_(*encoder_, log_ ? log_->text() : std::string());
   ended_ = true;
   encoder_ = nullptr;
   run_.reset();
-}
-
-void BackgroundRun::tell_locked() {
-  for (const auto& [number, notify] : followers_) notify();
+  if (log_) log_->end();
 }
 
 json::Value BackgroundRun::object() {
@@ -56,27 +90,9 @@ json::Value BackgroundRun::cancel() {
   if (!ended_) {
     encoder_->cancel();
     finish_locked();
-    tell_locked();
     wake_.notifier()();
   }
   return last_object_;
-}
-
-bool BackgroundRun::read_events(std::size_t from, std::string& out) {
-  const std::lock_guard lock(mutex_);
-  if (from < events_.size()) out.append(events_, from);
-  return !ended_;
-}
-
-int BackgroundRun::follow(std::function<void()> notify) {
-  const std::lock_guard lock(mutex_);
-  followers_[next_follower_] = std::move(notify);
-  return next_follower_++;
-}
-
-void BackgroundRun::unfollow(int number) {
-  const std::lock_guard lock(mutex_);
-  followers_.erase(number);
 }
 
 awaitable<void> serve_background(std::shared_ptr<BackgroundRun> run) {
@@ -93,13 +109,13 @@ std::size_t offset_of_event(const std::string& events, std::size_t number) {
   return at;
 }
 
-awaitable<void> follow_background(Exchange& http, Services& met, std::shared_ptr<BackgroundRun> run,
-                                  std::size_t skip) {
+awaitable<void> follow_events(Exchange& http, Services& met, std::shared_ptr<EventLog> log,
+                              std::size_t skip) {
   const auto keepalive = std::chrono::duration_cast<Clock::duration>(
       std::chrono::duration<double>(met.settings.sse_keepalive_s));
-  const int number = run->follow(http.wake().notifier());
+  const Following following(log, http.wake().notifier());
   std::string out;
-  bool more = run->read_events(0, out);
+  bool more = log->read(0, out);
   std::size_t sent = out.size();
   out.erase(0, offset_of_event(out, skip));
   http.begin_stream();
@@ -115,11 +131,10 @@ awaitable<void> follow_background(Exchange& http, Services& met, std::shared_ptr
     const bool notified = co_await http.wake().wait(Clock::now() + keepalive);
     if (http.gone()) break;
     out.clear();
-    more = run->read_events(sent, out);
+    more = log->read(sent, out);
     sent += out.size();
     if (!notified && out.empty()) out = ": keep-alive\n\n";
   }
-  run->unfollow(number);
   if (http.gone()) ++met.counters.disconnects;
 }
 

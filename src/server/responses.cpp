@@ -162,7 +162,7 @@ awaitable<void> run_in_background(Exchange& http, Services& met, Turn turn, Kept
                                   std::unique_ptr<api::ResponseEncoder> encoder) {
   const bool stream = turn.work.request.stream;
   const auto loop = co_await asio::this_coro::executor;
-  const auto background = std::make_shared<BackgroundRun>(loop, stream);
+  auto background = std::make_shared<BackgroundRun>(loop, stream);
   api::ResponseEncoder* const view = encoder.get();
   auto run =
       std::make_unique<Run>(met, background->wake(), http.tenant(), std::move(turn.work), std::move(encoder));
@@ -177,12 +177,13 @@ awaitable<void> run_in_background(Exchange& http, Services& met, Turn turn, Kept
     co_await http.fail(*error);
     co_return;
   }
-  asio::co_spawn(loop, serve_background(background), asio::detached);
+  JsonResult object = background->object();
+  const std::shared_ptr<EventLog> log = background->log();
+  asio::co_spawn(loop, serve_background(std::move(background)), asio::detached);
   if (stream) {
-    co_await follow_background(http, met, background, 0);
+    co_await follow_events(http, met, log, 0);
     co_return;
   }
-  JsonResult object = background->object();
   co_await answer(http, std::move(object));
 }
 
@@ -197,8 +198,10 @@ std::expected<std::size_t, ApiError> skipped(const std::string& value) {
 }
 
 awaitable<void> replay(Exchange& http, Services& met, const StoredResponse& stored, std::size_t skip) {
-  if (const auto run = stored.run.lock()) {
-    co_await follow_background(http, met, run, skip);
+  std::shared_ptr<EventLog> log;
+  if (const auto run = stored.run.lock()) log = run->log();
+  if (log) {
+    co_await follow_events(http, met, log, skip);
     co_return;
   }
   if (!stored.events) {
@@ -265,10 +268,9 @@ awaitable<void> get_response(Exchange& http, Services& met) {
     co_await replay(http, met, *stored, skip);
     co_return;
   }
-  const auto run = stored->run.lock();
-  JsonResult object = run              ? run->object()
-                      : stored->object ? *stored->object
-                                       : JsonResult(std::unexpected(no_response(id)));
+  JsonResult object = std::unexpected(no_response(id));
+  if (stored->object) object = *stored->object;
+  if (const auto run = stored->run.lock()) object = run->object();
   co_await answer(http, std::move(object));
 }
 
