@@ -99,9 +99,6 @@ __device__ inline void shared_store_word(std::uint32_t at, std::uint32_t v) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(v) : "memory");
 }
 
-/// Asks the L2 cache for the 128 bytes around `p`.
-__device__ inline void prefetch_line(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
-
 // ---- clusters ----
 
 /// Arrives at a barrier of any block of the cluster; what this thread wrote before is visible to who waits.

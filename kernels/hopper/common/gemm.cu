@@ -1,8 +1,9 @@
 // y[t, n] = epilogue(sum_k x[t, k] W[n, k] (+ bias[n])): products of many tokens, arguments as GemmArgs.
 //
-// Shapes   x: [tokens_max, k], W: [n, k] BF16, both through tensor maps with swizzled boxes of 128 bytes by 64 rows of x, 32 of W;
-//          n % 8 == 0 (gate and up: n % 16 == 0), k % 8 == 0; what a box reads beyond a matrix is zero. y and residual:
-//          rows of ldy values, 16-byte aligned. Rows from counts->tokens on are neither written nor mixed into others.
+// Shapes   x: [tokens_max, k], W: [n, k] BF16, both through tensor maps with swizzled boxes of 128 bytes by 128 rows of x, 64 of
+//          W;
+//          n % 8 == 0 (gate and up: n % 16 == 0), k % 8 == 0; what a box reads beyond a matrix is zero. y and residual: rows of
+//          ldy values, 16-byte aligned. Rows from counts->tokens on are neither written nor mixed into others.
 // Epilogue kStore y = s; kResidual residual += s; kSiluMul, kGeluMul: y[t, n / 2] = act(gate) * up, rows of W
 //          alternating 8 of gate, 8 of up.
 // Rounding FP32 sums in order of k (a split: the parts in order of k), one rounding to BF16 at the store. A row's bits
@@ -34,7 +35,7 @@ struct Bf16Products {
     for (float& sum : d) sum = 0.0F;
     for (int block = range.begin; block < range.end; ++block) {
       barrier_wait(shared.full(at.stage), at.round);
-      const std::uint64_t x = wgmma_descriptor(shared.x(at.stage) + group * kXBoxBytes);
+      const std::uint64_t x = wgmma_descriptor(shared.x(at.stage) + group * kGroupBytes);
       const std::uint64_t weights = wgmma_descriptor(shared.weights(at.stage));
       wgmma_fence();
 #pragma unroll
@@ -63,6 +64,6 @@ MET_GEMM(gemm_bf16_256_pair, 256, Share::kPair, 2, 4)
 MET_GEMM(gemm_bf16_192, 192, Share::kNone, 1, 5)
 MET_GEMM(gemm_bf16_128_pair, 128, Share::kPair, 2, 6)
 MET_GEMM(gemm_bf16_128, 128, Share::kNone, 1, 6)
-MET_GEMM(gemm_bf16_96, 96, Share::kNone, 1, 7)
-MET_GEMM(gemm_bf16_96_split2, 96, Share::kSplit, 2, 5)
 MET_GEMM(gemm_bf16_128_split2, 128, Share::kSplit, 2, 4)
+MET_GEMM(gemm_bf16_64, 64, Share::kNone, 1, 8)
+MET_GEMM(gemm_bf16_64_split2, 64, Share::kSplit, 2, 6)

@@ -39,82 +39,37 @@ struct E4m3Products {
   static constexpr int kSteps = kStageValues / 32;  // products of 32 of k
   static_assert(kStageValues == kScaleBlock);
 
-  /// This warpgroup's state in the loop over k.
   template <class T>
-  struct Loop {
-    const Shared<T>& shared;
-    RingAt<T>& at;
-    BlockScales scales;
-    int group;
-    int lane;
-    int row;  // of the tile, the lower of this thread's two
-
-    /// Starts the products of the next stage.
-    __device__ void start(float (&part)[T::kN / 2]) {
+  __device__ static void multiply(const GemmArgs& args, const Shared<T>& shared, RingAt<T>& at, KRange range,
+                                  TileAt tile, float (&d)[T::kN / 2]) {
+    const int lane = threadIdx.x % kWarpThreads;
+    const int warp = warp_index();
+    const int group = warp / kGroupWarps;
+    const std::uint32_t row = 4 * (16 * warp + lane / 4);  // bytes to the scale of this thread's lower row
+    const BlockScales scales(args, tile.column);
+#pragma unroll
+    for (float& sum : d) sum = 0.0F;
+    for (int block = range.begin; block < range.end; ++block, at.next()) {
+      float part[T::kN / 2];
       barrier_wait(shared.full(at.stage), at.round);
-      const std::uint64_t x = wgmma_descriptor(shared.x(at.stage) + group * kXBoxBytes);
+      const std::uint64_t x = wgmma_descriptor(shared.x(at.stage) + group * kGroupBytes);
       const std::uint64_t weights = wgmma_descriptor(shared.weights(at.stage));
       wgmma_fence();
 #pragma unroll
       for (int step = 0; step < kSteps; ++step)  // 32 bytes of a row each
         Wgmma<T::kN>::e4m3(part, x + 2 * step, weights + 2 * step, step > 0);
       wgmma_commit();
-      at.next();
-    }
-
-    /// Adds a stage's sums, which are ready, to d.
-    __device__ void add(int stage, float2 of_weights, float (&part)[T::kN / 2], float (&d)[T::kN / 2]) {
+      const float2 of_weights = scales.at(block);
+      const float low = shared_load_float(shared.scales(at.stage) + row);
+      const float high = shared_load_float(shared.scales(at.stage) + row + 8 * 4);
+      wgmma_wait<0>();
       wgmma_pin(part);
-      const float low = shared_load_float(shared.scales(stage) + 4 * row);
-      const float high = shared_load_float(shared.scales(stage) + 4 * (row + 8));
       __syncwarp();
-      release_stage(shared, stage, lane);
+      release_stage(shared, at.stage, lane);
       const float factors[2][2] = {{low * of_weights.x, low * of_weights.y},
                                    {high * of_weights.x, high * of_weights.y}};
 #pragma unroll
       for (int i = 0; i < T::kN / 2; ++i) d[i] = fmaf(part[i], factors[i / 2 % 2][i / 4 % 2], d[i]);
-    }
-  };
-
-  /// Two sets of sums take turns: one is added up while the products of the other run.
-  template <class T>
-  __device__ static void multiply(const GemmArgs& args, const Shared<T>& shared, RingAt<T>& at, KRange range,
-                                  TileAt tile, float (&d)[T::kN / 2]) {
-    const int lane = threadIdx.x % kWarpThreads;
-    const int warp = warp_index();
-    Loop<T> loop{shared, at, BlockScales(args, tile.column), warp / kGroupWarps, lane, 16 * warp + lane / 4};
-#pragma unroll
-    for (float& sum : d) sum = 0.0F;
-    if (range.begin == range.end) return;
-    float even[T::kN / 2];
-    float odd[T::kN / 2];
-    int block = range.begin;
-    int stage = at.stage;
-    float2 now = loop.scales.at(block);
-    loop.start(even);
-    for (; block + 2 < range.end; block += 2) {
-      const int stage_odd = at.stage;
-      const float2 then = loop.scales.at(block + 1);
-      loop.start(odd);
-      wgmma_wait<1>();
-      loop.add(stage, now, even, d);
-      stage = at.stage;
-      now = loop.scales.at(block + 2);
-      loop.start(even);
-      wgmma_wait<1>();
-      loop.add(stage_odd, then, odd, d);
-    }
-    if (block + 1 < range.end) {
-      const int stage_odd = at.stage;
-      const float2 then = loop.scales.at(block + 1);
-      loop.start(odd);
-      wgmma_wait<1>();
-      loop.add(stage, now, even, d);
-      wgmma_wait<0>();
-      loop.add(stage_odd, then, odd, d);
-    } else {
-      wgmma_wait<0>();
-      loop.add(stage, now, even, d);
     }
   }
 };
@@ -128,6 +83,7 @@ struct E4m3Products {
 
 MET_GEMM(gemm_e4m3_128_pair, 128, Share::kPair, 2, 6, kXScaleBytes)
 MET_GEMM(gemm_e4m3_128, 128, Share::kNone, 1, 6, kXScaleBytes)
-MET_GEMM(gemm_e4m3_96, 96, Share::kNone, 1, 7, kXScaleBytes)
-MET_GEMM(gemm_e4m3_96_split2, 96, Share::kSplit, 2, 5, kXScaleBytes)
+MET_GEMM(gemm_e4m3_192, 192, Share::kNone, 1, 5, kXScaleBytes)
+MET_GEMM(gemm_e4m3_64, 64, Share::kNone, 1, 8, kXScaleBytes)
+MET_GEMM(gemm_e4m3_64_split2, 64, Share::kSplit, 2, 6, kXScaleBytes)
 MET_GEMM(gemm_e4m3_128_split2, 128, Share::kSplit, 2, 4, kXScaleBytes)

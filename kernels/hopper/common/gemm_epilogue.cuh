@@ -28,20 +28,46 @@ __device__ inline float gelu(float g) {
   return __fdividef(g, 1.0F + __expf(-z));
 }
 
-/// The 16 rows of a warp in y (and residual, which lies alike), and the columns that exist.
+__device__ inline uint4 load_where(bool exists, const met::Bf16Bits* at) {
+  uint4 v;
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n"
+      "mov.u32 %0, 0;\nmov.u32 %1, 0;\nmov.u32 %2, 0;\nmov.u32 %3, 0;\n"
+      "@p ld.global.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+      : "=&r"(v.x), "=&r"(v.y), "=&r"(v.z), "=&r"(v.w)
+      : "l"(at), "r"(static_cast<int>(exists))
+      : "memory");
+  return v;
+}
+
+__device__ inline void store_where(bool exists, met::Bf16Bits* at, uint4 v) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n@p st.global.v4.u32 [%4], {%0, %1, %2, %3};\n}" ::"r"(v.x),
+      "r"(v.y), "r"(v.z), "r"(v.w), "l"(at), "r"(static_cast<int>(exists))
+      : "memory");
+}
+
+/// The 16 rows of a warp in y, and the columns that exist.
 struct WarpRows {
   std::uint32_t staging;
   int lane;
-  int rows;  // that exist of the 16, may be <= 0
+  int rows;  // that exist of the 16
   int columns;
   std::int64_t ldy;
-  met::Bf16Bits* y;  // of the first row
+  met::Bf16Bits* y;  // of the first row; the residual where that is added to
 
   /// 16-byte unit `unit` of staging row `row`; units are permuted so that neither rows nor columns collide in banks.
   __device__ std::uint32_t staged(int row, int unit) const {
     return staging + row * 128 + ((unit ^ (row & 7)) << 4);
   }
 };
+
+/// Groups of a chunk: as many as fit and divide all of them.
+__host__ __device__ constexpr int chunk_units(int groups) {
+  int units = kChunkGroups;
+  while (groups % units != 0) --units;
+  return units;
+}
 
 /// Vectors of a chunk that a lane moves: number i is vector `lane + 32 i` of 16 rows of `Units`.
 template <int Units>
@@ -58,72 +84,88 @@ struct ChunkLane {
   }
 };
 
-template <int Units>
-__device__ void load_residual(const WarpRows& to, const met::Bf16Bits* residual, int column,
-                              uint4 (&held)[ChunkLane<Units>::kVectors]) {
-#pragma unroll
-  for (int i = 0; i < ChunkLane<Units>::kVectors; ++i) {
-    const ChunkLane<Units> at(to, i, column);
-    held[i] = make_uint4(0, 0, 0, 0);
-    if (at.exists)
-      held[i] = *reinterpret_cast<const uint4*>(residual + at.row * to.ldy + column + 8 * at.unit);
-  }
-}
+// Loads and stores below are predicated, not branched around: those of a chunk are in flight together.
 
 template <int Units>
-__device__ void stage_residual(const WarpRows& to, const uint4 (&held)[ChunkLane<Units>::kVectors]) {
-#pragma unroll
-  for (int i = 0; i < ChunkLane<Units>::kVectors; ++i) {
-    const ChunkLane<Units> at(to, i, 0);
-    if (to.lane + 32 * i < 16 * Units) shared_store(to.staged(at.row, at.unit), held[i]);
-  }
-}
+struct ChunkVectors {
+  uint4 v[ChunkLane<Units>::kVectors];
 
-template <int Units>
-__device__ void store_chunk(const WarpRows& to, int column) {
+  __device__ void load(const WarpRows& to, const met::Bf16Bits* from, int column) {
 #pragma unroll
-  for (int i = 0; i < ChunkLane<Units>::kVectors; ++i) {
-    const ChunkLane<Units> at(to, i, column);
-    if (at.exists)
-      *reinterpret_cast<uint4*>(to.y + at.row * to.ldy + column + 8 * at.unit) =
-          shared_load_bits(to.staged(at.row, at.unit));
+    for (int i = 0; i < ChunkLane<Units>::kVectors; ++i) {
+      const ChunkLane<Units> at(to, i, column);
+      v[i] = load_where(at.exists, from + at.row * to.ldy + column + 8 * at.unit);
+    }
   }
-}
+  __device__ void stage(const WarpRows& to) const {
+#pragma unroll
+    for (int i = 0; i < ChunkLane<Units>::kVectors; ++i) {
+      const ChunkLane<Units> at(to, i, 0);
+      if (to.lane + 32 * i < 16 * Units) shared_store(to.staged(at.row, at.unit), v[i]);
+    }
+  }
+  __device__ void unstage(const WarpRows& to) {
+#pragma unroll
+    for (int i = 0; i < ChunkLane<Units>::kVectors; ++i) {
+      const ChunkLane<Units> at(to, i, 0);
+      if (to.lane + 32 * i < 16 * Units) v[i] = shared_load_bits(to.staged(at.row, at.unit));
+    }
+  }
+  __device__ void store(const WarpRows& to, int column) const {
+#pragma unroll
+    for (int i = 0; i < ChunkLane<Units>::kVectors; ++i) {
+      const ChunkLane<Units> at(to, i, column);
+      store_where(at.exists, to.y + at.row * to.ldy + column + 8 * at.unit, v[i]);
+    }
+  }
+};
 
-/// y = d, or residual + d, in BF16. `column`: of the first accumulator.
-template <int Groups>
-__device__ void store_rows(const WarpRows& to, const float (&d)[4 * Groups], int column,
-                           const met::Bf16Bits* residual) {
-  constexpr int kUnits = Groups % kChunkGroups == 0 ? kChunkGroups : Groups % 6 == 0 ? 6 : Groups;
-  static_assert(kUnits <= kChunkGroups && Groups % kUnits == 0);
+/// Rounds a chunk of results into staging; Residual: adds what lies there.
+template <int Units, bool Residual>
+__device__ void stage_results(const WarpRows& to, const float* d) {
   const int row = to.lane / 4;
   const int word = 4 * (to.lane % 4);
-  uint4 held[ChunkLane<kUnits>::kVectors];
-  if (residual != nullptr) load_residual<kUnits>(to, residual, column, held);
+  std::uint32_t before[2 * Units];
+  if constexpr (Residual) {
 #pragma unroll
-  for (int chunk = 0; chunk < Groups; chunk += kUnits) {
-    if (residual != nullptr) {
-      stage_residual<kUnits>(to, held);
-      if (chunk + kUnits < Groups) load_residual<kUnits>(to, residual, column + 8 * (chunk + kUnits), held);
+    for (int i = 0; i < 2 * Units; ++i)
+      before[i] = shared_load_word(to.staged(row + 8 * (i % 2), i / 2) + word);
+  }
+#pragma unroll
+  for (int i = 0; i < 2 * Units; ++i) {
+    float low = d[2 * i];
+    float high = d[2 * i + 1];
+    if constexpr (Residual) {
+      low += low_bf16(before[i]);
+      high += high_bf16(before[i]);
+    }
+    shared_store_word(to.staged(row + 8 * (i % 2), i / 2) + word, pack_bf16(low, high));
+  }
+}
+
+/// y = d, or y += d where Residual, in BF16. `column`: of the first accumulator.
+template <int Groups, bool Residual>
+__device__ void store_rows(const WarpRows& to, const float (&d)[4 * Groups], int column) {
+  constexpr int kUnits = chunk_units(Groups);
+  constexpr int kChunks = Groups / kUnits;
+  constexpr int kAhead = 2;  // chunks of the residual that a thread holds
+  ChunkVectors<kUnits> residual[kAhead];
+  if constexpr (Residual) {
+#pragma unroll
+    for (int c = 0; c < kAhead && c < kChunks; ++c) residual[c].load(to, to.y, column + 8 * c * kUnits);
+  }
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    if constexpr (Residual) {
+      residual[c % kAhead].stage(to);
+      if (c + kAhead < kChunks) residual[c % kAhead].load(to, to.y, column + 8 * (c + kAhead) * kUnits);
       __syncwarp();
     }
-#pragma unroll
-    for (int j = 0; j < kUnits; ++j) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const std::uint32_t at = to.staged(row + 8 * half, j) + word;
-        float low = d[4 * (chunk + j) + 2 * half];
-        float high = d[4 * (chunk + j) + 2 * half + 1];
-        if (residual != nullptr) {
-          const std::uint32_t before = shared_load_word(at);
-          low += low_bf16(before);
-          high += high_bf16(before);
-        }
-        shared_store_word(at, pack_bf16(low, high));
-      }
-    }
+    stage_results<kUnits, Residual>(to, d + 4 * c * kUnits);
     __syncwarp();
-    store_chunk<kUnits>(to, column + 8 * chunk);
+    ChunkVectors<kUnits> rows;
+    rows.unstage(to);
+    rows.store(to, column + 8 * c * kUnits);
     __syncwarp();
   }
 }
@@ -141,37 +183,32 @@ __device__ void store_gated(const WarpRows& to, float (&d)[4 * Groups], int colu
       gated[4 * j + i] = (Silu ? silu(gate) : gelu(gate)) * d[8 * j + 4 + i];
     }
   }
-  store_rows<Groups / 2>(to, gated, column / 2, nullptr);
+  store_rows<Groups / 2, false>(to, gated, column / 2);
 }
 
-/// Adds bias[column], FP32.
+/// Two neighbouring values of a vector for each group of columns of this lane; beyond n: any that exist.
+template <int Groups>
+struct ColumnValues {
+  float2 v[Groups];
+  __device__ ColumnValues(const float* from, int column, int n, int lane) {
+#pragma unroll
+    for (int j = 0; j < Groups; ++j)
+      v[j] = *reinterpret_cast<const float2*>(from + min(column + 8 * j + 2 * (lane % 4), n - 2));
+  }
+};
+
 template <int Groups>
 __device__ void add_bias(const float* bias, float (&d)[4 * Groups], int column, int n, int lane) {
+  const ColumnValues<Groups> b(bias, column, n, lane);
 #pragma unroll
-  for (int j = 0; j < Groups; ++j) {
-    const int at = column + 8 * j + 2 * (lane % 4);
-    if (at >= n) continue;
-    const float2 b = *reinterpret_cast<const float2*>(bias + at);
-    d[4 * j] += b.x;
-    d[4 * j + 1] += b.y;
-    d[4 * j + 2] += b.x;
-    d[4 * j + 3] += b.y;
-  }
+  for (int i = 0; i < 4 * Groups; ++i) d[i] += i % 2 == 0 ? b.v[i / 4].x : b.v[i / 4].y;
 }
 
-/// Multiplies by scale[column], FP32.
 template <int Groups>
 __device__ void scale_columns(const float* scale, float (&d)[4 * Groups], int column, int n, int lane) {
+  const ColumnValues<Groups> s(scale, column, n, lane);
 #pragma unroll
-  for (int j = 0; j < Groups; ++j) {
-    const int at = column + 8 * j + 2 * (lane % 4);
-    if (at >= n) continue;
-    const float2 v = *reinterpret_cast<const float2*>(scale + at);
-    d[4 * j] *= v.x;
-    d[4 * j + 1] *= v.y;
-    d[4 * j + 2] *= v.x;
-    d[4 * j + 3] *= v.y;
-  }
+  for (int i = 0; i < 4 * Groups; ++i) d[i] *= i % 2 == 0 ? s.v[i / 4].x : s.v[i / 4].y;
 }
 
 /// All of it: `row` is the warp's first row of x, `column` the row of W of the first accumulator.
@@ -187,14 +224,15 @@ __device__ void epilogue(const met::GemmArgs& args, float (&d)[4 * Groups], std:
   to.columns = gated ? args.n / 2 : args.n;
   to.ldy = args.ldy;
   to.y = (args.epilogue == Epilogue::kResidual ? args.residual : args.y) + row * args.ldy;
+  if (to.rows <= 0) return;
   if (args.weight_scales != nullptr && args.block_scales == 0)
     scale_columns<Groups>(args.weight_scales, d, column, args.n, to.lane);
   if (args.bias != nullptr) add_bias<Groups>(args.bias, d, column, args.n, to.lane);
   switch (args.epilogue) {
     case Epilogue::kStore:
-      return store_rows<Groups>(to, d, column, nullptr);
+      return store_rows<Groups, false>(to, d, column);
     case Epilogue::kResidual:
-      return store_rows<Groups>(to, d, column, to.y);
+      return store_rows<Groups, true>(to, d, column);
     case Epilogue::kSiluMul:
       return store_gated<Groups, true>(to, d, column);
     case Epilogue::kGeluMul:

@@ -50,18 +50,6 @@ __device__ void skip(const Shared<T>& shared, RingAt<T>& at, KRange range) {
   }
 }
 
-/// Asks the cache for the tile's part of the residual, which the epilogue adds to.
-template <class T>
-__device__ void prefetch_residual(const GemmArgs& args, TileAt tile, int tokens) {
-  constexpr int kLineValues = 64;
-  constexpr int kLines = (T::kN + kLineValues - 1) / kLineValues;
-  for (int i = threadIdx.x; i < kTileM * kLines; i += kConsumers) {
-    const int row = tile.row + i / kLines;
-    const int column = tile.column + i % kLines * kLineValues;
-    if (row < tokens && column < args.n) prefetch_line(args.residual + row * args.ldy + column);
-  }
-}
-
 template <class T, class Products>
 __device__ void consume(const GemmArgs& args, const Shared<T>& shared, int rank) {
   const int warp = warp_index();
@@ -78,7 +66,6 @@ __device__ void consume(const GemmArgs& args, const Shared<T>& shared, int rank)
       if (index == order.first()) skip(shared, at, {range.begin, range.begin + stages_early<T>(args, range)});
       continue;
     }
-    if (args.epilogue == Epilogue::kResidual) prefetch_residual<T>(args, tile, tokens);
     const bool rows = tile.row + kGroupRows * (warp / kGroupWarps) < tokens;
     float d[T::kN / 2];
     if (rows)

@@ -20,12 +20,11 @@ constexpr int kGroupThreads = kGroupWarps * kWarpThreads;
 constexpr int kConsumerWarps = 8;
 constexpr int kConsumers = kConsumerWarps * kWarpThreads;
 constexpr int kThreads = kConsumers + kGroupThreads;  // the last warpgroup feeds the ring
-constexpr int kGroupRows = 64;                        // rows of x that a warpgroup multiplies
+constexpr int kGroupRows = 64;                        // of those a warpgroup multiplies
 constexpr int kTileM = 128;                           // rows of x in a tile, 64 a warpgroup
 constexpr int kRowBytes = 128;                        // of a stage: 64 BF16 or 128 E4M3 values of k
-constexpr int kXBoxRows = 64;                         // rows of a tensor copy of x
-constexpr int kXBoxBytes = kXBoxRows * kRowBytes;
-constexpr int kWBoxRows = 32;  // and of W: 96 columns are whole boxes
+constexpr int kGroupBytes = kGroupRows * kRowBytes;   // of a warpgroup's rows of x in a stage
+constexpr int kWBoxRows = 64;                         // of a tensor copy of W; one of x takes the tile's rows
 constexpr int kWBoxBytes = kWBoxRows * kRowBytes;
 constexpr int kStagingBytes = 16 * kRowBytes;  // a warp's 16 rows of 64 results
 constexpr int kProducerRegisters = 40;
@@ -47,6 +46,7 @@ struct Tile {
   static constexpr int kStages = Stages;
   static constexpr int kSplits = Mode == Share::kSplit ? Blocks : 1;
   static constexpr int kMTiles = Mode == Share::kPair ? 2 : 1;  // of a cluster
+  static_assert(N % (kWBoxRows * kMTiles) == 0, "each block loads whole boxes");
   static constexpr int kXBytes = kTileM * kRowBytes;
   static constexpr int kStageBytes = kXBytes + N * kRowBytes;
   static constexpr int kScaleBytes = ScaleBytes;
@@ -56,8 +56,7 @@ struct Tile {
   static constexpr int kSharedBytes =
       1024 + Stages * (kStageBytes + ScaleBytes) + kConsumerWarps * kStagingBytes + kSumBytes + kBarriers * 8;
   static_assert(kSharedBytes <= 232448, "more shared memory than a block can have");
-  static_assert(N % kWBoxRows == 0 && kOwnColumns % 16 == 0);
-  static_assert(Mode != Share::kPair || N % (2 * kWBoxRows) == 0, "each block of a pair loads whole boxes");
+  static_assert(kOwnColumns % 16 == 0);
 };
 
 // ---- shared memory ----
@@ -177,25 +176,23 @@ __device__ int stages_early(const GemmArgs& args, KRange range) {
 
 // ---- filling the ring ----
 
+// Copies are as large as they can be: each costs the copy engine some time beyond its bytes.
+
 /// One thread; announces all bytes of the stage.
 template <class T>
 __device__ void load_weights(const GemmArgs& args, const Shared<T>& shared, int stage, int row, int k,
                              int rank) {
   const std::uint32_t full = shared.full(stage);
   barrier_expect(full, T::kStageBytes + T::kScaleBytes);
-  constexpr int kBoxes = T::kN / kWBoxRows;
-  if constexpr (T::kShare == Share::kPair) {
-    constexpr int kHalf = kBoxes / 2;
+  constexpr int kBoxes = T::kN / kWBoxRows / T::kMTiles;  // of this block
+  const int first = T::kShare == Share::kPair ? rank * kBoxes : 0;
 #pragma unroll
-    for (int i = 0; i < kHalf; ++i) {
-      const int box = rank * kHalf + i;
-      load_box_multicast(shared.weights(stage) + box * kWBoxBytes, args.weights, k, row + box * kWBoxRows,
-                         full, 0b11);
-    }
-  } else {
-#pragma unroll
-    for (int box = 0; box < kBoxes; ++box)
-      load_box(shared.weights(stage) + box * kWBoxBytes, args.weights, k, row + box * kWBoxRows, full);
+  for (int box = first; box < first + kBoxes; ++box) {
+    const std::uint32_t to = shared.weights(stage) + box * kWBoxBytes;
+    if constexpr (T::kShare == Share::kPair)
+      load_box_multicast(to, args.weights, k, row + box * kWBoxRows, full, 0b11);
+    else
+      load_box(to, args.weights, k, row + box * kWBoxRows, full);
   }
 }
 
@@ -203,9 +200,7 @@ __device__ void load_weights(const GemmArgs& args, const Shared<T>& shared, int 
 template <class T>
 __device__ void load_x(const GemmArgs& args, const Shared<T>& shared, int stage, int row, int k, int block) {
   const std::uint32_t full = shared.full(stage);
-#pragma unroll
-  for (int box = 0; box < kTileM / kXBoxRows; ++box)
-    load_box(shared.x(stage) + box * kXBoxBytes, args.x, k, row + box * kXBoxRows, full);
+  load_box(shared.x(stage), args.x, k, row, full);
   if constexpr (T::kScaleBytes > 0) {
     const int scales_row =
         row < args.x_scales_ld ? row : 0;  // the second tile of a pair may lie behind all rows

@@ -14,8 +14,8 @@ namespace {
 constexpr std::uint32_t kThreads = 384;
 constexpr int kTileRows = 128;
 constexpr int kRowBytes = 128;
-constexpr std::uint32_t kXBoxRows = 64;
-constexpr std::uint32_t kWeightBoxRows = 32;
+constexpr std::uint32_t kXBoxRows = 128;
+constexpr std::uint32_t kWeightBoxRows = 64;
 constexpr int kStagingBytes = 8 * 16 * kRowBytes;
 
 constexpr int kOrder = 8;  // values that one store takes: n and k are multiples
@@ -45,14 +45,15 @@ constexpr GemmTile kTiles[] = {
     tile("gemm_bf16_192", DType::kBF16, 192, Share::kNone, 1, 5, 7.5, 4.5),
     tile("gemm_bf16_128_pair", DType::kBF16, 128, Share::kPair, 2, 6, 5.5, 3.5),
     tile("gemm_bf16_128", DType::kBF16, 128, Share::kNone, 1, 6, 5.4, 3.5),
-    tile("gemm_bf16_96", DType::kBF16, 96, Share::kNone, 1, 7, 3.95, 3.5),
-    tile("gemm_bf16_96_split2", DType::kBF16, 96, Share::kSplit, 2, 5, 5.0, 7.0),
     tile("gemm_bf16_128_split2", DType::kBF16, 128, Share::kSplit, 2, 4, 6.5, 7.5),
-    tile("gemm_e4m3_128_pair", DType::kF8E4M3, 128, Share::kPair, 2, 6, 2.75, 3.5),
-    tile("gemm_e4m3_128", DType::kF8E4M3, 128, Share::kNone, 1, 6, 2.75, 3.5),
-    tile("gemm_e4m3_96", DType::kF8E4M3, 96, Share::kNone, 1, 7, 2.1, 3.5),
-    tile("gemm_e4m3_96_split2", DType::kF8E4M3, 96, Share::kSplit, 2, 5, 2.5, 7.0),
-    tile("gemm_e4m3_128_split2", DType::kF8E4M3, 128, Share::kSplit, 2, 4, 3.2, 7.5),
+    tile("gemm_bf16_64", DType::kBF16, 64, Share::kNone, 1, 8, 3.3, 3.5),
+    tile("gemm_bf16_64_split2", DType::kBF16, 64, Share::kSplit, 2, 6, 4.0, 7.0),
+    tile("gemm_e4m3_128_pair", DType::kF8E4M3, 128, Share::kPair, 2, 6, 3.25, 5.0),
+    tile("gemm_e4m3_128", DType::kF8E4M3, 128, Share::kNone, 1, 6, 3.15, 4.9),
+    tile("gemm_e4m3_192", DType::kF8E4M3, 192, Share::kNone, 1, 5, 4.3, 5.0),
+    tile("gemm_e4m3_64", DType::kF8E4M3, 64, Share::kNone, 1, 8, 2.6, 4.0),
+    tile("gemm_e4m3_64_split2", DType::kF8E4M3, 64, Share::kSplit, 2, 6, 2.6, 6.5),
+    tile("gemm_e4m3_128_split2", DType::kF8E4M3, 128, Share::kSplit, 2, 4, 3.4, 7.0),
 };
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
@@ -102,7 +103,7 @@ Result<DeviceTensorMap> map(gpu::GpuBackend& device, gpu::DevicePtr base, int ro
 std::span<const GemmTile> gemm_tiles() { return kTiles; }
 
 bool serves(const GemmTile& tile, const GemmShape& shape) {
-  return tile.weights == shape.weights && (!shape.block_scales || tile.columns == kScaleRows);
+  return tile.weights == shape.weights && (!shape.block_scales || kScaleRows % tile.columns == 0);
 }
 
 Result<GemmPlan> plan_gemm(gpu::GpuBackend& device, const GemmShape& shape) {

@@ -127,8 +127,11 @@ Operands e4m3_operands(const GemmCase& s, Rng& rng) {
 OpCase make_case(const GemmCase& s, bool timed) {
   constexpr const char* kNames[] = {"", " residual", " silu", " gelu"};
   constexpr Tolerance kBf16{"one BF16 rounding, FP32 sums", kBf16Rounding, 3e-4};
-  // Tensor cores keep some 14 bits of the sums of E4M3 products.
-  constexpr Tolerance kE4m3{"one BF16 rounding, 14-bit sums over 128", kBf16Rounding, 8e-3};
+  // Tensor cores keep some 13 bits of sums over 128 of k, which reach 8 here; a gated result multiplies that error by the
+  // other factor.
+  constexpr Tolerance kE4m3{"one BF16 rounding, 13-bit sums over 128", kBf16Rounding, 1.2e-2};
+  constexpr Tolerance kE4m3Gated{"one BF16 rounding, 13-bit sums over 128, times up to 4", kBf16Rounding,
+                                 4.8e-2};
   const bool e4m3 = s.type == DType::kF8E4M3;
   Rng rng{static_cast<std::uint64_t>(s.n * 31 + s.k * 7 + s.tokens)};
   const Operands in = e4m3 ? e4m3_operands(s, rng) : bf16_operands(s, rng);
@@ -142,7 +145,10 @@ OpCase make_case(const GemmCase& s, bool timed) {
                kNames[static_cast<int>(s.epilogue)] + (s.bias ? " bias" : "") +
                (s.block_scales ? " blocks" : ""),
       .buffers = {in.x, in.weights, raw(bias), bytes_of(y), raw(std::vector{StepCounts{s.tokens, 1, 1, 0}})},
-      .outputs = {{.buffer = 3, .tolerance = e4m3 ? kE4m3 : kBf16}}};
+      .outputs = {{.buffer = 3,
+                   .tolerance = !e4m3      ? kBf16
+                                : gated(s) ? kE4m3Gated
+                                           : kE4m3}}};
   if (e4m3) {
     op.buffers.push_back(raw(in.weight_scales));
     op.buffers.push_back(raw(in.x_scales));
