@@ -1,14 +1,15 @@
 // y[t, n] = epilogue(sum_b xs[t, b] ws(n, b) (sum_k x[t, k] W[n, k], k in block b of 128) (+ bias[n])): gemm.cu for E4M3.
 //
-// Shapes   as gemm.cu, with E4M3 x and W whose k is ordered alike (kernels/hopper/common/e4m3_order.cuh) and k % 16 == 0;
-//          x_scales: [ceil(k / 128), x_scales_ld] FP32, x_scales_ld % 128 == 0. weight_scales: [n], or where block_scales [ceil(n / 128),
-//          ceil(k / 128)], of W's rows as they lie; where gate and up alternate, blocks of 128 rows of gate and of up
-//          alternate too, gate first.
-// Rounding products of 128 of k are summed by the tensor core, which keeps some 14 bits, and added up in FP32.
+// Shapes   as gemm.cu, with E4M3 x and W whose k is ordered alike (met/e4m3_order.h) and k % 64 == 0; x_scales:
+//          [ceil(k / 128), x_scales_ld] FP32, x_scales_ld % 128 == 0. weight_scales: [n], or where block_scales
+//          [ceil(n / 128), ceil(k / 128)], of W's rows as they lie; where gate and up alternate, blocks of 128 rows of
+//          gate and of up alternate too, gate first. block_scales: entries whose columns divide 128.
+// Rounding products of 128 of k are summed by the tensor core, which keeps some 13 bits, and added up in FP32.
 // Launch   as gemm.cu.
 // Cost     2 tokens n k operations, and one FP32 multiply-add an output for each 128 of k.
 //
-// The sums of a block of k go through registers of their own, two sets in turn, so a tile has 128 columns at most.
+// The sums of a block of k go through registers of their own, so a tile has 192 columns at most; while one warpgroup adds
+// up its block, the other one's products run.
 #include "gemm_kernel.cuh"
 
 namespace {
