@@ -60,6 +60,14 @@ Prompt completion_prompt(const PromptInput& input, bool echo, const ModelText& m
   return out;
 }
 
+Result<std::shared_ptr<const sampling::Constraint>> compile_grammar(const GenerationRequest& request,
+                                                                    const ModelText& model) {
+  if (model.grammars == nullptr)
+    return unsupported(request.grammar->field,
+                       concat(request.grammar->field, " is not served with this model"));
+  return model.grammars->compile(*request.grammar, {}, request.stop_token_ids);
+}
+
 std::expected<void, ApiError> check_length(const Prompt& prompt, std::string_view field,
                                            std::int64_t max_seq_len) {
   const auto length = static_cast<std::int64_t>(prompt.ids.size());
@@ -126,6 +134,9 @@ std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, cons
     if (!fits) return std::unexpected(fits.error());
   }
   out.sampling = sampling_of(request, model.tokenizer);
+  if (request.grammar) {
+    MET_ASSIGN(out.constraint, compile_grammar(request, model));
+  }
   return out;
 }
 
