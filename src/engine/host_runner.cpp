@@ -160,7 +160,7 @@ Result<> HostRunner::enqueue(const scheduler::StepPlan&, const scheduler::StepBa
   if (batch.rows.empty()) return {};
   MET_TRY(upload(batch));
   MET_TRY(graph_ ? device_.launch(*graph_, stream_) : model_->forward(buffers_, stream_));
-  masks_->fill(batch);
+  step_masks_ = masks_->fill(batch);
   return {};
 }
 
@@ -196,7 +196,7 @@ Result<> HostRunner::settle(const scheduler::StepBatch& batch, scheduler::StepRe
   }
   for (std::size_t i = 0; i < batch.samples.size(); ++i) {
     const scheduler::SampleWork& work = batch.samples[i];
-    results.samples[i] = samplers_->sample(work, logits_row(work.logits), masks_->of(i));
+    results.samples[i] = samplers_->sample(work, logits_row(work.logits), step_masks_[i]);
     masks_->accept(work, results.samples[i]);
   }
   return {};

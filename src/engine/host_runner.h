@@ -62,6 +62,7 @@ class HostRunner final : public ModelRunner {
   std::optional<gpu::Graph> graph_;
   std::optional<RowSamplers> samplers_;
   std::optional<RowMasks> masks_;
+  std::span<const std::span<const std::uint32_t>> step_masks_;  ///< of the step that was enqueued last
   std::vector<float> host_logits_;  ///< where the device's memory is not the host's
 };
 

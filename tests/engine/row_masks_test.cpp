@@ -43,9 +43,10 @@ TEST(RowMasks, FollowTheirRows) {
   batch.added = {{.device_row = 2, .output = resumed, .constraint = &counting}, {.device_row = 0}};
   batch.samples = {{.row = 0, .device_row = 0}, {.row = 1, .device_row = 2}};
   masks.update(batch);
-  masks.fill(batch);
-  EXPECT_TRUE(masks.of(0).empty()) << "no constraint";
-  EXPECT_EQ(words(masks.of(1)), (std::vector<std::uint32_t>{8, 0})) << "goes on behind its outputs";  // S19
+  EXPECT_TRUE(masks.any(batch));
+  auto filled = masks.fill(batch);
+  EXPECT_TRUE(filled[0].empty()) << "no constraint";
+  EXPECT_EQ(words(filled[1]), (std::vector<std::uint32_t>{8, 0})) << "goes on behind its outputs";  // S19
 
   scheduler::SampleResult good{.id = 3};
   masks.accept(batch.samples[1], good);
@@ -54,8 +55,8 @@ TEST(RowMasks, FollowTheirRows) {
   masks.accept(batch.samples[1], failed);  // a row that failed has no id
   batch.added.clear();
   masks.update(batch);
-  masks.fill(batch);
-  EXPECT_EQ(words(masks.of(1)), (std::vector<std::uint32_t>{16, 0}));
+  filled = masks.fill(batch);
+  EXPECT_EQ(words(filled[1]), (std::vector<std::uint32_t>{16, 0}));
 
   scheduler::SampleResult wrong{.id = 9};
   masks.accept(batch.samples[1], wrong);
@@ -67,8 +68,23 @@ TEST(RowMasks, FollowTheirRows) {
   batch.removed = {2};
   batch.added = {{.device_row = 2}};
   masks.update(batch);
-  masks.fill(batch);
-  EXPECT_TRUE(masks.of(1).empty()) << "the row belongs to another sequence now";
+  EXPECT_FALSE(masks.any(batch));
+  EXPECT_TRUE(masks.fill(batch)[1].empty()) << "the row belongs to another sequence now";
+}
+
+TEST(RowMasks, HoldMinTokensUnlessNothingElseMayFollow) {
+  const Counting counting(1);
+  RowMasks masks(1, 32);
+  const std::vector<scheduler::TokenId> ends{0, 40};
+  scheduler::StepBatch batch;
+  batch.added = {{.device_row = 0, .eos_ids = ends, .constraint = &counting, .min_tokens = 1}};
+  batch.samples = {{.row = 0, .device_row = 0}};
+  masks.update(batch);
+  EXPECT_EQ(masks.fill(batch)[0][0], 1U) << "the end alone may follow";
+  const std::vector<scheduler::TokenId> other{5};
+  batch.added[0].eos_ids = other;
+  masks.update(batch);
+  EXPECT_EQ(masks.fill(batch)[0][0], 1U);
 }
 
 }  // namespace
