@@ -61,11 +61,12 @@ Prompt completion_prompt(const PromptInput& input, bool echo, const ModelText& m
 }
 
 Result<std::shared_ptr<const sampling::Constraint>> compile_grammar(const GenerationRequest& request,
+                                                                    const text::AnswerFormat& format,
                                                                     const ModelText& model) {
   if (model.grammars == nullptr)
     return unsupported(request.grammar->field,
                        concat(request.grammar->field, " is not served with this model"));
-  return model.grammars->compile(*request.grammar, {}, request.stop_token_ids);
+  return model.grammars->compile(*request.grammar, grammar_start(format), request.stop_token_ids);
 }
 
 std::expected<void, ApiError> check_length(const Prompt& prompt, std::string_view field,
@@ -135,7 +136,7 @@ std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, cons
   }
   out.sampling = sampling_of(request, model.tokenizer);
   if (request.grammar) {
-    MET_ASSIGN(out.constraint, compile_grammar(request, model));
+    MET_ASSIGN(out.constraint, compile_grammar(request, out.format, model));
   }
   return out;
 }
