@@ -102,7 +102,7 @@ Result<> CudaRunner::allocate() {
   decoder_->feed_from(samplers_->fed());
   host_logits_.resize(static_cast<std::size_t>(options_.limits.logits) *
                       static_cast<std::size_t>(config().vocabulary));
-  if (options_.graphs) MET_TRY(graph_for(1));  // ready means that one request can decode (G5)
+  if (options_.graphs) MET_TRY(graph_for(1, false));  // ready means that one request can decode (G5)
   return {};
 }
 
