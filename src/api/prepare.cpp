@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/chat_format.h"
+#include "api/constraint.h"
 #include "core/concat.h"
 
 namespace met::api {
@@ -58,15 +59,6 @@ Prompt completion_prompt(const PromptInput& input, bool echo, const ModelText& m
     if (echo) out.text = model.tokenizer.decode(out.ids);
   }
   return out;
-}
-
-Result<std::shared_ptr<const sampling::Constraint>> compile_grammar(const GenerationRequest& request,
-                                                                    const text::AnswerFormat& format,
-                                                                    const ModelText& model) {
-  if (model.grammars == nullptr)
-    return unsupported(request.grammar->field,
-                       concat(request.grammar->field, " is not served with this model"));
-  return model.grammars->compile(*request.grammar, grammar_start(format), request.stop_token_ids);
 }
 
 std::expected<void, ApiError> check_length(const Prompt& prompt, std::string_view field,
@@ -135,9 +127,7 @@ std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, cons
     if (!fits) return std::unexpected(fits.error());
   }
   out.sampling = sampling_of(request, model.tokenizer);
-  if (request.grammar) {
-    MET_ASSIGN(out.constraint, compile_grammar(request, out.format, model));
-  }
+  MET_ASSIGN(out.constraint, output_constraint(request, model, out.format));
   return out;
 }
 
