@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "api/chat_format.h"
-#include "api/constraint.h"
 #include "core/concat.h"
 
 namespace met::api {
@@ -127,7 +126,6 @@ std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, cons
     if (!fits) return std::unexpected(fits.error());
   }
   out.sampling = sampling_of(request, model.tokenizer);
-  MET_ASSIGN(out.constraint, output_constraint(request, model, out.format));
   return out;
 }
 

@@ -38,8 +38,6 @@ std::string_view name(WaitReason reason) {
       return "resume";
     case WaitReason::kLimit:
       return "limit";
-    case WaitReason::kGrammar:
-      return "grammar";
   }
   return "unknown";
 }

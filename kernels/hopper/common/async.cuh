@@ -117,6 +117,15 @@ __device__ inline void peer_store(std::uint32_t peer, float4 v) {
                : "memory");
 }
 
+/// A store into a peer's shared memory whose 16 bytes count at a barrier there: it needs no fence.
+__device__ inline void peer_store_counted(std::uint32_t peer, float4 v, std::uint32_t peer_barrier) {
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
+          peer),
+      "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(peer_barrier)
+      : "memory");
+}
+
 // ---- bulk tensor copies ----
 
 __device__ inline void prefetch_map(const met::DeviceTensorMap& map) {

@@ -8,55 +8,49 @@ namespace {
 
 using met::Bf16Bits;
 
-__device__ inline std::uint32_t pack_pair(float2 v) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(v.x, v.y);
+__device__ inline std::uint32_t pack_pair(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
   return *reinterpret_cast<const std::uint32_t*>(&pair);
 }
-__device__ inline float2 unpack_pair(std::uint32_t pair) {
-  return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000U)};
-}
 
-/// Pairs of neighbours in memory, of which the first `live` exist; `aligned`: as one access where both do.
-__device__ inline std::uint32_t load_pair(const Bf16Bits* at, int live, bool aligned) {
-  if (aligned && live == 2) return *reinterpret_cast<const std::uint32_t*>(at);
-  std::uint32_t pair = live > 0 ? at[0] : 0U;
-  if (live > 1) pair |= static_cast<std::uint32_t>(at[1]) << 16;
-  return pair;
-}
-__device__ inline void store_pair(Bf16Bits* at, std::uint32_t pair, int live, bool aligned) {
-  if (aligned && live == 2) {
-    *reinterpret_cast<std::uint32_t*>(at) = pair;
-    return;
-  }
-  if (live > 0) at[0] = static_cast<Bf16Bits>(pair);
-  if (live > 1) at[1] = static_cast<Bf16Bits>(pair >> 16);
-}
-__device__ inline void store_pair(float* at, float2 pair, int live, bool aligned) {
-  if (aligned && live == 2) {
-    *reinterpret_cast<float2*>(at) = pair;
-    return;
-  }
-  if (live > 0) at[0] = pair.x;
-  if (live > 1) at[1] = pair.y;
-}
-__device__ inline float2 load_floats(const float* from, int at, int live, float otherwise) {
-  float2 v{otherwise, otherwise};
-  if (from != nullptr && live > 0) v.x = from[at];
-  if (from != nullptr && live > 1) v.y = from[at + 1];
-  return v;
-}
+/// `Count` neighbours in memory, of which the first `live` exist; `whole`: all do and the address is aligned to them.
+template <int Count>
+struct Neighbours {
+  std::uint32_t pairs[Count / 2];  // BF16
 
-/// An 8 x 8 block of FP32, held as WGMMA leaves it (thread: row lane / 4, columns 2 (lane % 4) and the next), transposed:
-/// two 16-bit transpositions.
-__device__ inline float2 transpose_block(float2 v) {
-  const std::uint32_t x = __float_as_uint(v.x);
-  const std::uint32_t y = __float_as_uint(v.y);
-  std::uint32_t low = __byte_perm(x, y, 0x5410);
-  std::uint32_t high = __byte_perm(x, y, 0x7632);
-  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(low));
-  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(high));
-  return {__uint_as_float(__byte_perm(low, high, 0x5410)), __uint_as_float(__byte_perm(low, high, 0x7632))};
-}
+  __device__ float value(int i) const {
+    return __uint_as_float(i % 2 == 0 ? pairs[i / 2] << 16 : pairs[i / 2] & 0xffff0000U);
+  }
+  __device__ void round(const float (&v)[Count]) {
+#pragma unroll
+    for (int i = 0; i < Count / 2; ++i) pairs[i] = pack_pair(v[2 * i], v[2 * i + 1]);
+  }
+  __device__ void load(const Bf16Bits* at, int live, bool whole) {
+    if (whole) return copy(pairs, at);
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      const std::uint32_t bits = i < live ? at[i] : 0U;
+      pairs[i / 2] = i % 2 == 0 ? bits : pairs[i / 2] | bits << 16;
+    }
+  }
+  __device__ void store(Bf16Bits* at, int live, bool whole) const {
+    if (whole) return copy(at, pairs);
+#pragma unroll
+    for (int i = 0; i < Count; ++i)
+      if (i < live) at[i] = static_cast<Bf16Bits>(pairs[i / 2] >> (i % 2 * 16));
+  }
+
+ private:
+  template <class To, class From>
+  __device__ static void copy(To* to, const From* from) {
+    if constexpr (Count == 8)
+      *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
+    else if constexpr (Count == 4)
+      *reinterpret_cast<uint2*>(to) = *reinterpret_cast<const uint2*>(from);
+    else
+      *reinterpret_cast<std::uint32_t*>(to) = *reinterpret_cast<const std::uint32_t*>(from);
+  }
+};
 
 __device__ inline float activate(float gate, bool gelu) {
   if (!gelu) return gate / (1.0F + __expf(-gate));
@@ -65,15 +59,19 @@ __device__ inline float activate(float gate, bool gelu) {
   return 0.5F * gate * (1.0F + tanhf(kRootTwoOverPi * (gate + kCubic * gate * gate * gate)));
 }
 
-/// Finishes tiles of one consumer thread. After transposition a thread has, of each group j of 8 rows of x and each half
-/// h of its warp's 16 rows of W: t = 8 j + lane / 4, n = column(h) and the next.
+/// Finishes the tiles of a consumer warp, 16 rows of W, slice by slice of x rows: a slice of the accumulators goes through
+/// shared memory, so that a lane gets neighbours in n of one row t and the loop over slices is not unrolled (its code would
+/// be fetched cold in every launch).
 template <int N>
 class TileEpilogue {
  public:
-  static constexpr int kBatch = 8;  // rows of x to a group
-  static constexpr int kGroups = N / kBatch;
-  static constexpr int kHeld = kGroups < 8 ? kGroups : 8;  // groups whose residual is in registers at a time
-  static constexpr bool kPrefetches = kHeld == kGroups;
+  static constexpr int kWidth = N < 16 ? 8 : 16;  // rows of x of a slice
+  static constexpr int kSlices = N / kWidth;
+  static constexpr int kEach = kWidth / 2;              // values of a lane
+  static constexpr int kLanesEach = kWarpRows / kEach;  // lanes that share a row of x
+  static constexpr bool kPrefetches = N <= 128;         // registers for the residual of all slices
+  static constexpr bool kFetchesEarly = N <= 64;        // and for constants of the lane's rows of W
+  static constexpr int kHeld = kPrefetches ? kSlices : 1;
 
   __device__ TileEpilogue(const ProjectionArgs& args, const ProjectionMemory& memory, const Work& work)
       : args_(args),
@@ -82,196 +80,293 @@ class TileEpilogue {
         thread_(static_cast<int>(threadIdx.x)),
         lane_(thread_ % kWarp),
         warp_(thread_ / kWarp),
-        aligned_(args.ldy % 2 == 0) {}
+        gated_(args.epilogue == met::Epilogue::kSiluMul || args.epilogue == met::Epilogue::kGeluMul) {
+    const int each = max(kSlices / args.tile.split, 1);
+    begin_ = args.tile.split == 1 ? 0 : min(work.rank * each, kSlices);
+    end_ = args.tile.split == 1 ? kSlices : min(begin_ + each, kSlices);
+  }
 
   /// Fetches what the tile needs beside its sums; the first time around it waits for the kernels in front.
   __device__ void begin(int tile) {
-    const int row = warp_ * kWarpRows;
-    column_ = tile * args_.tile.rows + row + 2 * (lane_ % 4);
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int at = column_ + h * kBatch;
-      live_[h] = row < args_.tile.rows ? max(0, min(2, args_.n - at)) : 0;
-      bias_[h] = load_floats(args_.bias, at, live_[h], 0.0F);
-      next_norm_[h] = load_floats(args_.next_norm, at, live_[h], 0.0F);
-    }
+    holds_rows_ = warp_ * kWarpRows < args_.tile.rows;
+    first_ = tile * args_.tile.rows + warp_ * kWarpRows;
+    live_ = holds_rows_ ? max(0, min(kEach, args_.n - first_ - row_of(0))) : 0;
+    whole_ = live_ == kEach && args_.ldy % 8 == 0;
+    if constexpr (kFetchesEarly) load_constants();
     wait_for_producers();
     rows_ = rows_of(args_, N);
-    if (kPrefetches && args_.epilogue == met::Epilogue::kResidual) load_residual(0);
+    if constexpr (kPrefetches) {
+      if (args_.epilogue != met::Epilogue::kResidual) return;
+#pragma unroll
+      for (int s = 0; s < kSlices; ++s)
+        if (s >= begin_ && s < end_) load_residual(residual_[s], s);
+    }
+  }
+
+  /// Adds the sums of all teams in the first one's registers, in order; false for the others.
+  __device__ bool join_teams(float (&sums)[N / 2]) {
+    const int teams = args_.tile.teams;
+    if (teams == 1) return true;
+    const int team = thread_ / kGroupThreads;
+    const int threads = teams * kGroupThreads;
+    if (team > 0) {
+#pragma unroll
+      for (int j = 0; j < N / 8; ++j)
+        shared_store(team_sums(team, j),
+                     make_uint4(__float_as_uint(sums[4 * j]), __float_as_uint(sums[4 * j + 1]),
+                                __float_as_uint(sums[4 * j + 2]), __float_as_uint(sums[4 * j + 3])));
+    }
+    named_barrier(2, threads);
+    for (int from = 1; from < teams && team == 0; ++from) {
+#pragma unroll
+      for (int j = 0; j < N / 8; ++j) {
+        const float4 part = shared_load(team_sums(from, j));
+        sums[4 * j] += part.x;
+        sums[4 * j + 1] += part.y;
+        sums[4 * j + 2] += part.z;
+        sums[4 * j + 3] += part.w;
+      }
+    }
+    if (work_.first + work_.step < work_.tiles)
+      named_barrier(3, threads);  // before they write the next tile's
+    return team == 0;
   }
 
   __device__ void finish(int tile, float (&sums)[N / 2]) {
+    if constexpr (!kFetchesEarly) load_constants();
     if (args_.tile.split > 1) exchange(sums);
     if (args_.norm.parts != nullptr) barrier_wait(memory_.scales_ready(), 0);
-    switch (args_.epilogue) {
-      case met::Epilogue::kStore:
-        return store(sums);
-      case met::Epilogue::kResidual:
-        return add_to_residual(tile, sums);
-      default:
-        return gate(sums, args_.epilogue == met::Epilogue::kGeluMul);
+    const bool squares = args_.epilogue == met::Epilogue::kResidual && args_.squares != nullptr;
+    if (squares && tile != work_.first) named_barrier(1, consumers());
+#pragma unroll 1
+    for (int s = begin_; s < end_ && s * kWidth < rows_; ++s) {
+      if (!holds_rows_) break;
+      spread<0, kSlices>(sums, s);
+      if (!kPrefetches && args_.epilogue == met::Epilogue::kResidual) load_residual(residual_[0], s);
+      __syncwarp();
+      finish_slice(s);
+      __syncwarp();
     }
+    if (squares) add_squares(tile);
   }
 
  private:
-  static constexpr int kWarpRows = 16;
-
-  __device__ int consumers() const { return memory_.groups() * kGroupThreads; }
-  /// The block of the cluster that finishes a group of rows of x.
-  __device__ int groups_each() const { return max(kGroups / args_.tile.split, 1); }
-  __device__ bool mine(int j) const {
-    return kBatch * j < rows_ && (args_.tile.split == 1 || j / groups_each() == work_.rank);
+  __device__ int consumers() const { return memory_.finishers() * kGroupThreads; }
+  /// Row of the warp's 16 whose value i this lane finishes: neighbours, or half of them gate and half up.
+  __device__ int row_of(int i) const {
+    const int part = lane_ % kLanesEach;
+    if (!gated_) return part * kEach + i;
+    return part * (kEach / 2) + (i < kEach / 2 ? i : kWarpRows / 2 + i - kEach / 2);
   }
-  __device__ int row_of(int j) const { return kBatch * j + lane_ / 4; }
+  /// What a lane's rows of W need beside their sums.
+  __device__ void load_constants() {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int n = first_ + row_of(i);
+      const bool there = holds_rows_ && n < args_.n;
+      bias_[i] = there && args_.bias != nullptr ? args_.bias[n] : 0.0F;
+      factor_[i] = there && args_.next_norm != nullptr ? args_.next_norm[n] : 1.0F;
+      if (args_.weight_scales != nullptr) weight_scale_[i] = there ? args_.weight_scales[n] : 0.0F;
+    }
+  }
 
-  /// Sums of the blocks of a cluster, added in the order of their ranks by the block that finishes them.
+  __device__ int token_of(int slice) const { return slice * kWidth + lane_ / kLanesEach; }
+
+  /// Where the sums of the teams but the first wait, one group of 8 columns after the other.
+  __device__ std::uint32_t team_sums(int team, int j) const {
+    return memory_.base() + args_.tile.exchange +
+           (((team - 1) * (N / 8) + j) * kGroupThreads + lane_thread()) * 16;
+  }
+  __device__ int lane_thread() const { return thread_ % kGroupThreads; }
+
+  /// The other block's share of this block's slices comes here, this block's share of its slices goes there.
   __device__ void exchange(float (&sums)[N / 2]) {
-    const ProjectionTile& tile = args_.tile;
-    const bool holds_rows = warp_ * kWarpRows < tile.rows;
-    const int each = groups_each();
-    const std::uint32_t buffer = memory_.base() + tile.exchange;
-    const auto place = [&](int from, int to, int j) {
-      const int slot = from < to ? from : from - 1;
-      return buffer + (((slot * each + j - to * each) * consumers()) + thread_) * 16;
-    };
-    __syncwarp();
-    if (tile.exchange == 0) cluster_arrive();
-    cluster_wait();
+    constexpr int kGroupsEach = kWidth / 8;
+    constexpr int kBytes = 16;
+    const int live = min((rows_ + 7) / 8, N / 8);  // groups of 8 rows of x
+    const int begin = min(begin_ * kGroupsEach, live);
+    const int end = min(end_ * kGroupsEach, live);
+    const int team_bytes = (args_.tile.teams - 1) * (N / 8) * kGroupThreads * kBytes;
+    const std::uint32_t buffer = memory_.base() + args_.tile.exchange + team_bytes + thread_ * kBytes;
+    const std::uint32_t peer = peer_address(buffer, work_.rank ^ 1);
+    const std::uint32_t peer_barrier = peer_address(memory_.sums_arrived(), work_.rank ^ 1);
+    const std::uint32_t stride = consumers() * kBytes;
+    if (thread_ == 0)
+      barrier_expect(memory_.sums_arrived(), (end - begin) * (args_.tile.rows / kWarpRows * kWarp * kBytes));
+    if (!holds_rows_) return;
 #pragma unroll
-    for (int j = 0; j < kGroups; ++j) {
-      const int owner = j / each;
-      if (owner == work_.rank || !holds_rows || kBatch * j >= rows_) continue;
-      peer_store(peer_address(place(work_.rank, owner, j), owner),
-                 make_float4(sums[4 * j], sums[4 * j + 1], sums[4 * j + 2], sums[4 * j + 3]));
+    for (int j = 0; j < N / 8; ++j) {
+      if (j >= live || (j >= begin && j < end)) continue;
+      const int place = work_.rank != 0 ? j : j - end;
+      peer_store_counted(peer + place * stride,
+                         make_float4(sums[4 * j], sums[4 * j + 1], sums[4 * j + 2], sums[4 * j + 3]),
+                         peer_barrier);
     }
-    __syncwarp();
-    cluster_sync();
+    barrier_wait(memory_.sums_arrived(), 0);
 #pragma unroll
-    for (int j = 0; j < kGroups; ++j) {
-      if (!mine(j) || !holds_rows) continue;
-      const float own[4] = {sums[4 * j], sums[4 * j + 1], sums[4 * j + 2], sums[4 * j + 3]};
-      float total[4] = {};
-      for (int rank = 0; rank < tile.split; ++rank) {
-        float4 part = make_float4(own[0], own[1], own[2], own[3]);
-        if (rank != work_.rank) part = shared_load(place(rank, work_.rank, j));
-        total[0] += part.x;
-        total[1] += part.y;
-        total[2] += part.z;
-        total[3] += part.w;
-      }
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sums[4 * j + i] = total[i];
+    for (int j = 0; j < N / 8; ++j) {
+      if (j < begin || j >= end) continue;
+      const float4 part = shared_load(buffer + (j - begin) * stride);
+      sums[4 * j] += part.x;
+      sums[4 * j + 1] += part.y;
+      sums[4 * j + 2] += part.z;
+      sums[4 * j + 3] += part.w;
     }
   }
 
-  /// s[t, n] of group j and half h.
-  __device__ float2 scaled_sums(const float (&sums)[N / 2], int j, int h) const {
-    float2 s = transpose_block({sums[4 * j + 2 * h], sums[4 * j + 2 * h + 1]});
-    const float scale = args_.norm.parts != nullptr ? shared_load_float(memory_.scale(row_of(j))) : 1.0F;
-    s.x = s.x * scale + bias_[h].x;
-    s.y = s.y * scale + bias_[h].y;
-    return s;
-  }
-
-  __device__ void store(const float (&sums)[N / 2]) {
+  /// A slice of the fragment, [x row][W row], into the warp's own piece of shared memory. Registers have no run-time index:
+  /// a tree of branches finds the slice among [Begin, End).
+  template <int Begin, int End>
+  __device__ void spread(const float (&sums)[N / 2], int slice) {
+    if constexpr (End - Begin > 1) {
+      constexpr int kMiddle = (Begin + End) / 2;
+      if (slice < kMiddle)
+        spread<Begin, kMiddle>(sums, slice);
+      else
+        spread<kMiddle, End>(sums, slice);
+    } else {
+      const std::uint32_t to = memory_.spread(warp_, 2 * (lane_ % 4)) + lane_ / 4 * 4;
+      if constexpr (kPrefetches) residual_[0] = residual_[Begin];
 #pragma unroll
-    for (int j = 0; j < kGroups; ++j) {
-      if (!mine(j)) continue;
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const float2 s = scaled_sums(sums, j, h);
-        if (row_of(j) >= rows_) continue;
-        const std::int64_t at = row_of(j) * args_.ldy + column_ + h * kBatch;
-        if (args_.y_f32 != 0)
-          store_pair(static_cast<float*>(args_.y) + at, s, live_[h], aligned_);
-        else
-          store_pair(static_cast<Bf16Bits*>(args_.y) + at, pack_pair(s), live_[h], aligned_);
+      for (int i = 0; i < kWidth / 2; ++i) {
+        const int column = i / 4 * 8 + i % 2;
+        const int row = i / 2 % 2 * 8;
+        shared_store_float(to + column * kSpreadBytes + row * 4, sums[Begin * kWidth / 2 + i]);
       }
     }
   }
 
-  __device__ void gate(const float (&sums)[N / 2], bool gelu) {
-    const int column = (column_ - 2 * (lane_ % 4)) / 2 + 2 * (lane_ % 4);
+  /// s[t, n] of a lane's values.
+  __device__ void read_sums(float (&v)[kEach], int slice) const {
+    constexpr int kHalf = kEach / 2;
+    const std::uint32_t from = memory_.spread(warp_, lane_ / kLanesEach);
+    const float scale =
+        args_.norm.parts != nullptr ? shared_load_float(memory_.scale(token_of(slice))) : 1.0F;
 #pragma unroll
-    for (int j = 0; j < kGroups; ++j) {
-      if (!mine(j)) continue;
-      const float2 g = scaled_sums(sums, j, 0);
-      const float2 up = scaled_sums(sums, j, 1);
-      if (row_of(j) >= rows_) continue;
-      const float2 y{activate(g.x, gelu) * up.x, activate(g.y, gelu) * up.y};
-      store_pair(static_cast<Bf16Bits*>(args_.y) + row_of(j) * args_.ldy + column, pack_pair(y), live_[1],
-                 aligned_);
-    }
-  }
-
-  __device__ void load_residual(int first) {
-#pragma unroll
-    for (int i = 0; i < kHeld; ++i) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int t = row_of(first + i);
-        const bool wanted = mine(first + i) && t < rows_;
-        residual_[i][h] =
-            wanted ? load_pair(args_.residual + t * args_.ldy + column_ + h * kBatch, live_[h], aligned_)
-                   : 0U;
+    for (int i = 0; i < kEach; i += kHalf) {
+      const std::uint32_t at = from + row_of(i) * 4;
+      if constexpr (kHalf == 4) {
+        const float4 four = shared_load(at);
+        v[i] = four.x;
+        v[i + 1] = four.y;
+        v[i + 2] = four.z;
+        v[i + 3] = four.w;
+      } else {
+        v[i] = shared_load_float(at);
+        v[i + 1] = shared_load_float(at + 4);
       }
     }
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const float sum = v[i] * scale;
+      v[i] = (args_.weight_scales != nullptr ? sum * weight_scale_[i] : sum) + bias_[i];
+    }
   }
 
-  __device__ void add_to_residual(int tile, const float (&sums)[N / 2]) {
-    if (args_.squares != nullptr && tile != work_.first) named_barrier(1, consumers());
-#pragma unroll
-    for (int first = 0; first < kGroups; first += kHeld) {
-      if (!kPrefetches) load_residual(first);
-#pragma unroll
-      for (int i = 0; i < kHeld; ++i)
-        if (mine(first + i)) add_group(sums, first + i, residual_[i]);
+  __device__ void finish_slice(int slice) {
+    float v[kEach];
+    read_sums(v, slice);
+    const int t = token_of(slice);
+    const bool live = t < rows_;
+    const std::int64_t row = t * args_.ldy;
+    switch (args_.epilogue) {
+      case met::Epilogue::kStore:
+        if (live) store(v, row + first_ + row_of(0));
+        return;
+      case met::Epilogue::kResidual:
+        return add_to_residual(v, t, row + first_ + row_of(0));
+      default:
+        if (live) gate(v, row + first_ / 2 + row_of(0));
     }
-    if (args_.squares == nullptr) return;
+  }
+
+  __device__ void store(const float (&v)[kEach], std::int64_t at) const {
+    if (args_.y_f32 == 0) {
+      Neighbours<kEach> y;
+      y.round(v);
+      return y.store(static_cast<Bf16Bits*>(args_.y) + at, live_, whole_);
+    }
+    float* y = static_cast<float*>(args_.y) + at;
+#pragma unroll
+    for (int i = 0; i < kEach; i += 4) {
+      if (whole_) {
+        *reinterpret_cast<float4*>(y + i) = make_float4(v[i], v[i + 1], v[i + 2], v[i + 3]);
+        continue;
+      }
+#pragma unroll
+      for (int j = i; j < i + 4; ++j)
+        if (j < live_) y[j] = v[j];
+    }
+  }
+
+  __device__ void gate(const float (&v)[kEach], std::int64_t at) const {
+    constexpr int kHalf = kEach / 2;
+    const bool gelu = args_.epilogue == met::Epilogue::kGeluMul;
+    float y[kHalf];
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) y[i] = activate(v[i], gelu) * v[i + kHalf];
+    Neighbours<kHalf> rounded;
+    rounded.round(y);
+    rounded.store(static_cast<Bf16Bits*>(args_.y) + at, live_ / 2, whole_);
+  }
+
+  __device__ void load_residual(Neighbours<kEach>& to, int slice) const {
+    const int t = token_of(slice);
+    if (t < rows_ && live_ > 0) to.load(args_.residual + t * args_.ldy + first_ + row_of(0), live_, whole_);
+  }
+
+  __device__ void add_to_residual(float (&v)[kEach], int t, std::int64_t at) {
+    float squares = 0.0F;
+    if (t < rows_) {
+      Neighbours<kEach> h = residual_[0];
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) v[i] += h.value(i);
+      h.round(v);
+      h.store(args_.residual + at, live_, whole_);
+      if (args_.scaled != nullptr) {
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+          const float rounded = h.value(i);
+          if (i < live_) squares = fmaf(rounded, rounded, squares);
+          v[i] = rounded * factor_[i];
+        }
+        h.round(v);
+        h.store(args_.scaled + at, live_, whole_);
+      }
+    }
+#pragma unroll
+    for (int step = kLanesEach / 2; step > 0; step /= 2)
+      squares += __shfl_xor_sync(0xffffffffU, squares, step);
+    if (lane_ % kLanesEach == 0) shared_store_float(memory_.squares(warp_, t), squares);
+  }
+
+  /// Sums of squares of the tile's warps, in order.
+  __device__ void add_squares(int tile) const {
     named_barrier(1, consumers());
-    const int warps = min(args_.tile.rows / kWarpRows, consumers() / kWarp);
-    for (int t = thread_; t < rows_; t += consumers()) {
-      if (!mine(t / kBatch)) continue;
+    const int warps = args_.tile.rows / kWarpRows;
+    const int end = min(end_ * kWidth, rows_);
+    for (int t = begin_ * kWidth + thread_; t < end; t += consumers()) {
       float sum = 0.0F;
       for (int w = 0; w < warps; ++w) sum += shared_load_float(memory_.squares(w, t));
       args_.squares[static_cast<std::int64_t>(t) * args_.squares_count + tile] = sum;
     }
   }
 
-  __device__ void add_group(const float (&sums)[N / 2], int j, const std::uint32_t (&residual)[2]) {
-    float squares = 0.0F;
-    const int t = row_of(j);
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const float2 s = scaled_sums(sums, j, h);
-      const float2 was = unpack_pair(residual[h]);
-      const std::uint32_t stored = pack_pair({was.x + s.x, was.y + s.y});
-      if (t >= rows_) continue;
-      const std::int64_t at = t * args_.ldy + column_ + h * kBatch;
-      store_pair(args_.residual + at, stored, live_[h], aligned_);
-      if (args_.scaled == nullptr) continue;
-      const float2 v = unpack_pair(stored);
-      store_pair(args_.scaled + at, pack_pair({v.x * next_norm_[h].x, v.y * next_norm_[h].y}), live_[h],
-                 aligned_);
-      if (live_[h] > 0) squares = fmaf(v.x, v.x, squares);
-      if (live_[h] > 1) squares = fmaf(v.y, v.y, squares);
-    }
-    squares += __shfl_xor_sync(0xffffffffU, squares, 1);
-    squares += __shfl_xor_sync(0xffffffffU, squares, 2);
-    if (lane_ % 4 == 0) shared_store_float(memory_.squares(warp_, t), squares);
-  }
-
   const ProjectionArgs& args_;
   const ProjectionMemory& memory_;
   const Work& work_;
   int thread_, lane_, warp_;
-  bool aligned_;
+  bool gated_;
+  int begin_, end_;  // slices that this block finishes
   int rows_ = 0;
-  int column_ = 0;
-  int live_[2] = {};
-  float2 bias_[2] = {};
-  float2 next_norm_[2] = {};
-  std::uint32_t residual_[kHeld][2] = {};
+  int first_ = 0;  // row of W
+  int live_ = 0;
+  bool holds_rows_ = false;
+  bool whole_ = false;
+  float bias_[kEach] = {};
+  float factor_[kEach] = {};
+  float weight_scale_[kEach] = {};
+  Neighbours<kEach> residual_[kHeld] = {};
 };
 
 }  // namespace

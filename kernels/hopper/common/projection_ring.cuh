@@ -18,41 +18,73 @@ constexpr int kChunkSteps = 4;    // products of k = 16
 constexpr int kStepUnits = 2;     // 16-byte units of k = 16
 constexpr int kGroupRows = 64;    // rows of W of a warpgroup
 constexpr int kGroupThreads = 128;
-constexpr int kHelperWarps = 3;
+constexpr int kWarpRows = 16;  // rows of W of a warp
+constexpr int kSpreadBytes =
+    80;  // from one row of x to the next where a warp spreads its sums: 16, and no bank twice
+constexpr int kHelperWarps = 2;
 
-/// What a block does: tiles first, first + step, … below `tiles`, and of each `stages` stages of k from `begin` on, of
-/// which `start` comes first: blocks that walk k side by side would all want the same lines of x at a time.
+/// What a block does: tiles first, first + step, … below `tiles`, and of each `stages` stages of k from `begin` on. All
+/// blocks walk k side by side: what they read of x at a time is the same, and the caches on the way serve it once.
 struct Work {
   int tiles, first, step;
-  int begin, stages, start;
+  int begin, stages;
   int rank;  // in the cluster
 };
 
-/// Shared memory: the ring, each stage holding `chunks` chunks of W [rows, 64] and as many of x [N, 64], all swizzled;
-/// barriers; 1 / rms of each row of x; sums of squares of each warp and row. Where sums of a split tile meet in memory of
-/// their own, they follow at tile.exchange.
+/// Shared memory: the ring, each stage holding `chunks` chunks of W [rows, 128 bytes] and the chunks of x [N, 64] that
+/// belong to them, all swizzled; a piece for each warp to spread a slice of its sums; barriers; 1 / rms of each row of x; sums of squares of each warp and
+/// row. At tile.exchange sums of the other teams and of the other block of a split tile arrive.
 class ProjectionMemory {
  public:
-  __device__ ProjectionMemory(const ProjectionTile& tile, std::uint32_t base, int groups, int n)
+  __device__ ProjectionMemory(const ProjectionTile& tile, std::uint32_t base, int groups, int n, int x_chunks)
       : base_(base),
-        stage_bytes_(tile.chunks * (tile.rows + n) * kChunkBytes),
-        barriers_(base + tile.stages * stage_bytes_),
+        weights_bytes_(tile.chunks * tile.rows * kChunkBytes),
+        stage_bytes_(tile.chunks * (tile.rows + x_chunks * n) * kChunkBytes),
+        x_chunks_(x_chunks),
+        warp_bytes_(min(n, 16) * kSpreadBytes),
+        spread_(base + tile.stages * stage_bytes_),
+        barriers_(spread_ + groups / tile.teams * (kGroupThreads / kWarp) * warp_bytes_),
         stages_(tile.stages),
         n_(n),
-        groups_(groups) {}
+        groups_(groups),
+        teams_(tile.teams) {}
   __device__ std::uint32_t base() const { return base_; }
-  __device__ std::uint32_t stage_bytes() const { return stage_bytes_; }
-  __device__ std::uint32_t stage(int slot) const { return base_ + slot * stage_bytes_; }
-  __device__ std::uint32_t full(int slot) const { return barriers_ + 8 * slot; }
-  __device__ std::uint32_t empty(int slot) const { return barriers_ + 8 * (stages_ + slot); }
-  __device__ std::uint32_t scales_ready() const { return barriers_ + 16 * stages_; }
-  __device__ std::uint32_t scale(int row) const { return barriers_ + 16 * (stages_ + 1) + 4 * row; }
+  __device__ std::uint32_t weights_bytes() const { return weights_bytes_; }
+  __device__ std::uint32_t x_bytes() const { return stage_bytes_ - weights_bytes_; }
+  __device__ std::uint32_t weights(int slot) const { return base_ + slot * stage_bytes_; }
+  __device__ std::uint32_t x(int slot) const { return weights(slot) + weights_bytes_; }
+  __device__ std::uint32_t spread(int warp, int row) const {
+    return spread_ + warp * warp_bytes_ + row * kSpreadBytes;
+  }
+  __device__ std::uint32_t weights_full(int slot) const { return barriers_ + 8 * slot; }
+  __device__ std::uint32_t x_full(int slot) const { return barriers_ + 8 * (stages_ + slot); }
+  __device__ std::uint32_t empty(int slot) const { return barriers_ + 8 * (2 * stages_ + slot); }
+  __device__ std::uint32_t scales_ready() const { return barriers_ + 24 * stages_; }
+  __device__ std::uint32_t sums_arrived() const { return barriers_ + 24 * stages_ + 8; }
+  __device__ std::uint32_t scale(int row) const { return barriers_ + 24 * stages_ + 16 + 4 * row; }
   __device__ std::uint32_t squares(int warp, int row) const { return scale((warp + 1) * n_ + row); }
-  __device__ int groups() const { return groups_; }
+  /// Warpgroups of consumers that finish a tile: all, or the first team.
+  __device__ int finishers() const { return groups_ / teams_; }
+  /// Chunks of x, 64 of k, to one of weights.
+  __device__ int x_chunks() const { return x_chunks_; }
+
+  __device__ void init_barriers() const {
+    for (int i = 0; i < stages_; ++i) {
+      barrier_init(weights_full(i), 1);
+      barrier_init(x_full(i), 1);
+      barrier_init(empty(i), finishers() * kGroupThreads / kWarp);
+    }
+    barrier_init(scales_ready(), kHelperWarps);
+    barrier_init(sums_arrived(), 1);
+    barrier_init_fence();
+    async_proxy_fence();
+  }
 
  private:
-  std::uint32_t base_, stage_bytes_, barriers_;
-  int stages_, n_, groups_;
+  std::uint32_t base_, weights_bytes_, stage_bytes_;
+  int x_chunks_;
+  std::uint32_t warp_bytes_, spread_, barriers_;
+  int stages_, n_, groups_, teams_;
 };
 
 __device__ inline void shared_store_float(std::uint32_t at, float v) {
@@ -63,70 +95,117 @@ __device__ inline void shared_store_float(std::uint32_t at, float v) {
 struct RingCursor {
   int slot = 0;
   std::uint32_t phase = 0;
-  __device__ void advance(int stages) {
-    if (++slot < stages) return;
-    slot = 0;
-    phase ^= 1;
+  __device__ void advance(int stages, int by = 1) {
+    for (slot += by; slot >= stages; slot -= stages) phase ^= 1;
   }
 };
 
-/// The stages that a block reads, in order: of each tile its whole share, around from where it starts.
+/// The stages that a block reads, in order: of each tile all of its share.
 struct StageCursor {
-  int tile, stage, left;
-  __device__ explicit StageCursor(const Work& work)
-      : tile(work.first), stage(work.begin + work.start), left(work.stages) {}
+  int tile, stage;
+  __device__ explicit StageCursor(const Work& work) : tile(work.first), stage(work.begin) {}
   __device__ void advance(const Work& work) {
-    if (++stage == work.begin + work.stages) stage = work.begin;
-    if (--left > 0) return;
-    left = work.stages;
+    if (++stage < work.begin + work.stages) return;
+    stage = work.begin;
     tile += work.step;
   }
 };
 
-/// Chunks [first, first + chunks) of `rows` rows: one copy, or one a chunk where k ends within a chunk.
+/// A stage's chunks of weights, or of x: one copy, or one a chunk where k ends within a chunk.
 __device__ inline void load_weights(const ProjectionArgs& args, std::uint32_t to, std::uint32_t full,
-                                    StageCursor at, std::uint64_t policy) {
+                                    StageCursor at, int x_chunks, std::uint64_t policy) {
   const ProjectionTile& tile = args.tile;
   const int first = at.stage * tile.chunks;
   const int row = at.tile * tile.rows;
-  if (args.k % kChunkK == 0) return load_box3(to, args.weights, 0, row, first, full, policy);
+  const int chunk_k = x_chunks * kChunkK;
+  if (args.k % chunk_k == 0) return load_box3(to, args.weights, 0, row, first, full, policy);
   for (int c = 0; c < tile.chunks; ++c)
-    load_box(to + c * tile.rows * kChunkBytes, args.weights, (first + c) * kChunkK, row, full, policy);
+    load_box(to + c * tile.rows * kChunkBytes, args.weights, (first + c) * chunk_k, row, full, policy);
 }
 
 __device__ inline void load_x(const ProjectionArgs& args, std::uint32_t to, std::uint32_t full,
-                              StageCursor at, int n) {
-  const int first = at.stage * args.tile.chunks;
+                              StageCursor at, int x_chunks, int n) {
+  const int chunks = args.tile.chunks * x_chunks;
+  const int first = at.stage * chunks;
   if (args.k % kChunkK == 0) return load_box3(to, args.x, 0, 0, first, full);
-  for (int c = 0; c < args.tile.chunks; ++c)
-    load_box(to + c * n * kChunkBytes, args.x, (first + c) * kChunkK, 0, full);
+  for (int c = 0; c < chunks; ++c) load_box(to + c * n * kChunkBytes, args.x, (first + c) * kChunkK, 0, full);
 }
 
-/// One thread: weights into the whole ring, the wait for the kernels in front, x, and then both as stages are released.
-__device__ inline void produce(const ProjectionArgs& args, const ProjectionMemory& memory, const Work& work,
-                               int n) {
-  prefetch_map(args.weights);
-  prefetch_map(args.x);
-  const std::uint64_t policy = evict_first_policy();
-  const std::uint32_t x_at = args.tile.chunks * args.tile.rows * kChunkBytes;
+/// How many stages a block reads.
+__device__ inline int stages_of(const Work& work) {
   const int tiles = work.first < work.tiles ? (work.tiles - 1 - work.first) / work.step + 1 : 0;
-  const int total = tiles * work.stages;
-  const int ahead = min(total, args.tile.stages);
-  StageCursor at(work);
-  for (int i = 0; i < ahead; ++i, at.advance(work)) {
-    barrier_expect(memory.full(i), memory.stage_bytes());
-    load_weights(args, memory.stage(i), memory.full(i), at, policy);
+  return tiles * work.stages;
+}
+
+/// One thread that brings weights. At most `flight` stages are under way: the copy engine works in order, and what waits in
+/// front of it delays x.
+class WeightsProducer {
+ public:
+  __device__ WeightsProducer(const ProjectionArgs& args, const ProjectionMemory& memory, const Work& work)
+      : args_(args),
+        memory_(memory),
+        work_(work),
+        at_(work),
+        policy_(evict_first_policy()),
+        left_(stages_of(work)) {}
+
+  /// The first stages, which wait for nothing.
+  __device__ void begin() {
+    for (int i = 0; i < args_.tile.flight && left_ > 0; ++i) load();
   }
-  wait_for_producers();
-  StageCursor x_cursor(work);
-  for (int i = 0; i < ahead; ++i, x_cursor.advance(work))
-    load_x(args, memory.stage(i) + x_at, memory.full(i), x_cursor, n);
+
+  __device__ void run() {
+    RingCursor landed;
+    int free = args_.tile.stages - args_.tile.flight;  // stages that were never filled
+    RingCursor released;
+    for (; left_ > 0; landed.advance(args_.tile.stages)) {
+      barrier_wait(memory_.weights_full(landed.slot), landed.phase);
+      if (--free < 0) {
+        barrier_wait(memory_.empty(released.slot), released.phase);
+        released.advance(args_.tile.stages);
+      }
+      load();
+    }
+  }
+
+ private:
+  __device__ void load() {
+    const std::uint32_t full = memory_.weights_full(slot_.slot);
+    barrier_expect(full, memory_.weights_bytes());
+    load_weights(args_, memory_.weights(slot_.slot), full, at_, memory_.x_chunks(), policy_);
+    at_.advance(work_);
+    slot_.advance(args_.tile.stages);
+    --left_;
+  }
+
+  const ProjectionArgs& args_;
+  const ProjectionMemory& memory_;
+  const Work& work_;
+  StageCursor at_;
+  RingCursor slot_;
+  std::uint64_t policy_;
+  int left_;
+};
+
+/// One thread that brings x, once the kernels in front have ended.
+__device__ inline void produce_x(const ProjectionArgs& args, const ProjectionMemory& memory, const Work& work,
+                                 int n) {
+  prefetch_map(args.x);
+  StageCursor at(work);
   RingCursor slot;
-  for (int i = ahead; i < total; ++i, at.advance(work), slot.advance(args.tile.stages)) {
-    barrier_wait(memory.empty(slot.slot), slot.phase);
-    barrier_expect(memory.full(slot.slot), memory.stage_bytes());
-    load_weights(args, memory.stage(slot.slot), memory.full(slot.slot), at, policy);
-    load_x(args, memory.stage(slot.slot) + x_at, memory.full(slot.slot), at, n);
+  RingCursor released;
+  wait_for_producers();
+  const int total = stages_of(work);
+  for (int i = 0; i < total; ++i) {
+    if (i >= args.tile.stages) {
+      barrier_wait(memory.empty(released.slot), released.phase);
+      released.advance(args.tile.stages);
+    }
+    const std::uint32_t full = memory.x_full(slot.slot);
+    barrier_expect(full, memory.x_bytes());
+    load_x(args, memory.x(slot.slot), full, at, memory.x_chunks(), n);
+    at.advance(work);
+    slot.advance(args.tile.stages);
   }
 }
 
@@ -139,45 +218,49 @@ __device__ inline void scale_rows(const ProjectionArgs& args, const ProjectionMe
                                   int n) {
   constexpr int kLanesEach = 8;
   constexpr int kRowsAtOnce = kWarp / kLanesEach;
-  constexpr int kTurns = 4;  // rows of a lane whose parts are in flight together
+  constexpr int kTurns = 4;  // rows of a lane,
+  constexpr int kDepth = 4;  // and parts of each, that are in flight together
+  constexpr int kStride = kHelperWarps * kRowsAtOnce;
   wait_for_producers();
   if (args.norm.parts != nullptr) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    const int part = lane % kLanesEach;
     const int count = args.norm.count;
     const int rows = rows_of(args, n);
-    const int stride = kHelperWarps * kRowsAtOnce;
-    for (int row = helper * kRowsAtOnce + lane / kLanesEach; row - lane / kLanesEach < rows;
-         row += kTurns * stride) {
+    for (int first = helper * kRowsAtOnce; first < rows; first += kTurns * kStride) {
+      const int row = first + lane / kLanesEach;
       float sums[kTurns] = {};
-#pragma unroll 4
-      for (int i = lane % kLanesEach; i < count; i += kLanesEach) {
+      const float* parts[kTurns];
 #pragma unroll
-        for (int r = 0; r < kTurns; ++r) {
-          const std::int64_t at = row + r * stride;
-          if (at < rows) sums[r] += args.norm.parts[at * count + i];
-        }
+      for (int r = 0; r < kTurns; ++r) parts[r] = args.norm.parts + min(row + r * kStride, rows - 1) * count;
+      int i = part;
+      for (; i + (kDepth - 1) * kLanesEach < count; i += kDepth * kLanesEach) {
+        float v[kTurns][kDepth];
+#pragma unroll
+        for (int d = 0; d < kDepth; ++d)
+#pragma unroll
+          for (int r = 0; r < kTurns; ++r) v[r][d] = parts[r][i + d * kLanesEach];
+#pragma unroll
+        for (int d = 0; d < kDepth; ++d)
+#pragma unroll
+          for (int r = 0; r < kTurns; ++r) sums[r] += v[r][d];
       }
+      for (; i < count; i += kLanesEach)
+#pragma unroll
+        for (int r = 0; r < kTurns; ++r) sums[r] += parts[r][i];
 #pragma unroll
       for (int r = 0; r < kTurns; ++r) {
 #pragma unroll
         for (int step = kLanesEach / 2; step > 0; step /= 2)
           sums[r] += __shfl_xor_sync(0xffffffffU, sums[r], step);
-        const int at = row + r * stride;
+        const int at = row + r * kStride;
         const float mean = sums[r] / static_cast<float>(args.k);
-        if (lane % kLanesEach == 0 && at < rows)
-          shared_store_float(memory.scale(at), rsqrtf(mean + args.norm.eps));
+        if (part == 0 && at < rows) shared_store_float(memory.scale(at), rsqrtf(mean + args.norm.eps));
       }
     }
   }
   __syncwarp();
   if (threadIdx.x % kWarp == 0) barrier_arrive(memory.scales_ready());
-}
-
-/// The part of warps without sums in the exchange between the blocks of a cluster.
-__device__ inline void follow_exchange(const ProjectionTile& tile) {
-  if (tile.exchange == 0) cluster_arrive();
-  cluster_wait();
-  cluster_sync();
 }
 
 }  // namespace

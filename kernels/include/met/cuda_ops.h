@@ -32,10 +32,12 @@ struct RowSquares {
 /// How a decode projection is cut into tiles and stages; src/ops/cuda/projection.cpp chooses it.
 struct ProjectionTile {
   std::int32_t rows;      // of W a tile, a multiple of 16
-  std::int32_t split;     // blocks of a cluster that divide a tile's k among them: 1, 2 or 4
-  std::int32_t chunks;    // of 64 k a stage of the ring
+  std::int32_t split;     // blocks of a cluster that divide a tile's k among them: 1 or 2
+  std::int32_t teams;     // warpgroups that take stages in turn, for tiles of up to 64 rows; else 1
+  std::int32_t chunks;    // of 128 bytes of a row of W a stage of the ring
   std::int32_t stages;    // of the ring
-  std::int32_t exchange;  // where in shared memory split sums meet; 0: in the ring, once it is read
+  std::int32_t flight;    // stages of weights under way at a time
+  std::int32_t exchange;  // where in shared memory sums of teams and of a split tile meet
 };
 
 /// Decode projection (module `projection`): s[t, n] = scale(t, n) * sum_k W[n, k] x[t, k] (+ bias[n]), for up to

@@ -5,21 +5,21 @@
 #include <limits>
 #include <string>
 
+#include "met/e4m3_order.h"
 #include "ops/kernel_lookup.h"
 
 namespace met::ops::cuda {
 namespace {
 
 // As kernels/hopper/common/projection_ring.cuh.
-constexpr int kChunkK = 64;
 constexpr int kChunkBytes = 128;
 constexpr int kGroupRows = 64;
 constexpr int kGroupThreads = 128;
 constexpr int kGroupWarps = 4;
 constexpr int kTokensMax = 256;
 constexpr int kStagesMax = 24;
-constexpr int kExchangeMax = 16 << 10;  // larger ones use the ring again
-constexpr std::size_t kSharedMax = 232448;
+constexpr int kSpreadBytes = 80;
+constexpr int kSharedMax = 232448;
 
 int ceil_div(std::int64_t a, std::int64_t b) { return static_cast<int>((a + b - 1) / b); }
 
@@ -31,69 +31,112 @@ int columns_of(int tokens) {
 
 int groups_of(const ProjectionTile& tile) { return ceil_div(tile.rows, kGroupRows); }
 /// Warpgroups that have registers for this many columns.
-int groups_max(int columns) { return columns > 64 ? 2 : 3; }
-int stage_bytes(const ProjectionTile& tile, int columns) {
-  return tile.chunks * (tile.rows + columns) * kChunkBytes;
+int groups_max(int columns) { return columns > 128 ? 2 : 3; }
+/// Chunks of x, 64 of k, to a chunk of weights, 128 bytes of a row.
+int x_chunks_of(const ProjectionShape& shape) { return shape.weights == DType::kF8E4M3 ? 2 : 1; }
+int stage_bytes(const ProjectionTile& tile, int columns, int x_chunks) {
+  return tile.chunks * (tile.rows + x_chunks * columns) * kChunkBytes;
 }
-/// Barriers, 1 / rms and squares behind the ring.
+/// Pieces of the warps, barriers, 1 / rms and squares behind the ring.
 int tail_bytes(const ProjectionTile& tile, int columns) {
-  const int bytes = 16 * (tile.stages + 1) + 4 * columns * (1 + kGroupWarps * groups_of(tile));
+  const int warps = kGroupWarps * groups_of(tile);
+  const int bytes =
+      warps * std::min(columns, 16) * kSpreadBytes + 24 * tile.stages + 16 + 4 * columns * (1 + warps);
   return ceil_div(bytes, 16) * 16;
 }
-/// Sums that the other blocks of a cluster leave with one.
+/// Sums that other teams leave with the first, and those of half the columns, in slices of 16, that the other block of a
+/// cluster leaves with one.
 int exchange_bytes(const ProjectionTile& tile, int columns) {
-  const int each = std::max(columns / 8 / tile.split, 1);
-  return (tile.split - 1) * each * groups_of(tile) * kGroupThreads * 16;
+  constexpr int kGroupBytes = kGroupThreads * 16;  // of 8 columns
+  const int teams = (tile.teams - 1) * columns / 8 * kGroupBytes;
+  if (tile.split == 1) return teams;
+  return teams + (columns <= 16 ? columns / 8 : columns / 16) * groups_of(tile) * kGroupBytes;
+}
+
+int shared_max_of(const ProjectionShape& shape) {
+  return shape.shared_max > 0 ? std::min(shape.shared_max, kSharedMax) : kSharedMax;
 }
 
 /// As many stages as shared memory holds, and where the rest lies. False: not even two.
-bool fit(ProjectionTile& tile, int columns, std::uint32_t& shared) {
+bool fit(const ProjectionShape& shape, ProjectionTile& tile, int columns, std::uint32_t& shared) {
+  const int x_chunks = x_chunks_of(shape);
+  const int most = shared_max_of(shape);
+  const int stage = stage_bytes(tile, columns, x_chunks);
   const int exchange = exchange_bytes(tile, columns);
-  const bool apart = exchange > 0 && exchange <= kExchangeMax;
-  const auto bytes = [&] {
-    return static_cast<std::size_t>(tile.stages) * static_cast<std::size_t>(stage_bytes(tile, columns)) +
-           static_cast<std::size_t>(tail_bytes(tile, columns) + (apart ? exchange : 0));
-  };
+  const auto bytes = [&] { return tile.stages * stage + tail_bytes(tile, columns) + exchange; };
   tile.stages = kStagesMax;
-  while (tile.stages > 1 && bytes() > kSharedMax) --tile.stages;
-  const int ring = tile.stages * stage_bytes(tile, columns);
-  tile.exchange = apart ? ring + tail_bytes(tile, columns) : 0;
+  while (tile.stages > 1 && bytes() > most) --tile.stages;
+  const int ring = tile.stages * stage;
+  tile.exchange = ring + tail_bytes(tile, columns);
+  tile.flight = tile.flight == 0 ? tile.stages : std::min(tile.flight, tile.stages);
   // The last group's fragment reads 64 rows even where the tile ends before.
   const int beyond = (groups_of(tile) * kGroupRows - tile.rows) * kChunkBytes;
-  const int read = ring - tile.chunks * columns * kChunkBytes + beyond;
-  const std::size_t wanted =
-      std::max({bytes(), static_cast<std::size_t>(read), static_cast<std::size_t>(exchange)});
+  const int wanted = std::max(bytes(), ring - tile.chunks * x_chunks * columns * kChunkBytes + beyond);
   shared = static_cast<std::uint32_t>(wanted);
-  return tile.stages >= 2 && wanted <= kSharedMax;
+  return tile.stages >= 2 && wanted <= most;
 }
 
-/// Bytes that pass through the busiest multiprocessor, with x from the L2 cache at a fraction of the price of weights and
-/// an exchange over a cluster as so many bytes' time.
+/// Time of the busiest multiprocessor in bytes of its share of the memory's bandwidth: weights, x from the L2 cache at a
+/// fraction of the price, rows of a fragment that the tile leaves unused, an exchange over a cluster. E4M3: or the chunks
+/// that a warpgroup widens, where that takes longer; rows that are not there cost the same.
 double cost(const ProjectionShape& shape, const ProjectionTile& tile, int columns, int processors) {
   constexpr double kCached = 0.4;
-  constexpr double kExchange = 40e3;
+  constexpr double kExchange = 10e3;
+  constexpr double kChunk = 20e3;
+  const bool e4m3 = shape.weights == DType::kF8E4M3;
+  const double unused = e4m3 ? 1.0 : 0.15;
   const int tiles = ceil_div(shape.n, tile.rows);
   const int rounds = ceil_div(tiles, std::max(processors / tile.split, 1));
-  const double each = (tile.rows + kCached * columns) * static_cast<double>(shape.k) / tile.split;
-  return 2 * rounds * each + (tile.split > 1 ? kExchange : 0.0);
+  const double rows = tile.rows + unused * (groups_of(tile) * kGroupRows - tile.rows);
+  const double share = static_cast<double>(shape.k) / tile.split;
+  const double bytes = (rows * (e4m3 ? 1 : 2) + 2 * kCached * columns) * share;
+  const double widening = e4m3 ? kChunk * share / kChunkBytes / tile.teams : 0.0;
+  return rounds * std::max(bytes, widening) + (tile.split > 1 ? kExchange : 0.0);
+}
+
+/// Warpgroups for a tile of one fragment. E4M3: one widens 9 bytes a cycle, half of what memory brings; down, 8 columns:
+/// 24.2 us with one, 16.5 with two, 15.3 with three. BF16: out, 8 columns: 9.8 us with one, 9.4 with two.
+int teams_of(const ProjectionShape& shape, const ProjectionTile& tile, int columns) {
+  if (groups_of(tile) > 1 || columns > 64) return 1;
+  if (shape.weights == DType::kF8E4M3) return columns <= 32 ? 3 : 2;
+  return columns <= 16 ? 2 : 1;
+}
+
+/// Chunks of a stage: large copies, but three stages at least.
+int chunks_of(const ProjectionShape& shape, const ProjectionTile& tile, int columns) {
+  constexpr int kStageBf16 = 40 << 10;
+  constexpr int kStageE4m3 = 32 << 10;  // and row group
+  const int ring = shared_max_of(shape) / 8 * 7;
+  const int each =
+      stage_bytes({.rows = tile.rows, .split = 1, .teams = 1, .chunks = 1}, columns, x_chunks_of(shape));
+  const int wanted = shape.weights == DType::kF8E4M3 ? kStageE4m3 * groups_of(tile) : kStageBf16;
+  int chunks = 1;
+  while (chunks < 8 && 2 * chunks * each <= wanted && 6 * chunks * each <= ring) chunks *= 2;
+  return chunks;
 }
 
 ProjectionTile choose_tile(const ProjectionShape& shape, int columns, int processors) {
   constexpr std::array kRows{16, 32, 48, 64, 96, 128, 192};
-  constexpr int kStageWanted = 32 << 10;
+  constexpr int kFlightBf16 = 48 << 10;  // Qwen3-8B's chain, 8 columns: 3.66 ms; 24 KB 3.95, 128 KB 3.71
+  constexpr int kFlightE4m3 = 32 << 10;  // 2.42 ms; 64 KB 2.48
   ProjectionTile best{};
   double least = std::numeric_limits<double>::infinity();
   for (const int rows : kRows)
-    for (const int split : {1, 2, 4}) {
-      ProjectionTile tile{.rows = rows, .split = split, .chunks = 1, .stages = 0, .exchange = 0};
+    for (const int split : {1, 2}) {
+      ProjectionTile tile{
+          .rows = rows, .split = split, .teams = 1, .chunks = 1, .stages = 0, .flight = 0, .exchange = 0};
       if (groups_of(tile) > groups_max(columns)) continue;
       if (split > 1 && ceil_div(shape.n, rows) * split > processors) continue;
-      while (tile.chunks < 8 && 2 * stage_bytes(tile, columns) <= kStageWanted) tile.chunks *= 2;
+      tile.teams = teams_of(shape, tile, columns);
+      tile.chunks = chunks_of(shape, tile, columns);
       const double price = cost(shape, tile, columns, processors);
-      if (price >= least) continue;
+      std::uint32_t shared = 0;
+      if (price > least || !fit(shape, tile, columns, shared)) continue;
       least = price;
       best = tile;
     }
+  const int flight = shape.weights == DType::kF8E4M3 ? kFlightE4m3 : kFlightBf16;
+  best.flight = flight / (best.chunks * best.rows * kChunkBytes) + 1;
   return best;
 }
 
@@ -107,25 +150,29 @@ Result<> check_shape(const ProjectionShape& shape) {
   const bool gated = shape.epilogue == Epilogue::kSiluMul || shape.epilogue == Epilogue::kGeluMul;
   if (gated && shape.n % 16 != 0)
     return unsupported("intermediate_size", "must be a multiple of 8, is " + std::to_string(shape.n / 2));
-  if (shape.weights != DType::kBF16)
-    return unsupported("weights", "must be BF16, are " + std::string(info(shape.weights).name));
+  if (shape.weights != DType::kBF16 && shape.weights != DType::kF8E4M3)
+    return unsupported("weights", "must be BF16 or F8E4M3, are " + std::string(info(shape.weights).name));
+  if (shape.weights == DType::kF8E4M3 && shape.k % kE4m3Order != 0)
+    return unsupported("weights", "E4M3 weights need k a multiple of 64, have " + std::to_string(shape.k));
   return {};
 }
 
-/// [rows, k] in chunks of 64 k and boxes of `rows_box` rows and, where k divides, all chunks of a stage.
-gpu::TensorMapSpec map_of(gpu::DevicePtr base, std::int64_t rows, std::int64_t k, std::int64_t stride,
-                          int rows_box, int chunks) {
-  gpu::TensorMapSpec spec{.base = base, .element = gpu::TensorElement::kBf16};
-  const auto row_bytes = static_cast<std::uint64_t>(2 * stride);
+/// [rows, k] in chunks of 128 bytes and boxes of `rows_box` rows and, where chunks fill k, all chunks of a stage.
+gpu::TensorMapSpec map_of(gpu::DevicePtr base, gpu::TensorElement element, std::int64_t rows, std::int64_t k,
+                          std::int64_t stride, int rows_box, int chunks) {
+  const int bytes = element == gpu::TensorElement::kByte ? 1 : 2;
+  const std::uint32_t chunk_k = static_cast<std::uint32_t>(kChunkBytes / bytes);
+  const auto row_bytes = static_cast<std::uint64_t>(bytes * stride);
   const auto box_rows = static_cast<std::uint32_t>(rows_box);
+  gpu::TensorMapSpec spec{.base = base, .element = element};
   spec.extents = {static_cast<std::uint64_t>(k), static_cast<std::uint64_t>(rows)};
   spec.strides = {row_bytes};
-  spec.box = {kChunkK, box_rows};
-  if (k % kChunkK != 0) return spec;
+  spec.box = {chunk_k, box_rows};
+  if (k % chunk_k != 0) return spec;
   spec.rank = 3;
-  spec.extents = {kChunkK, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(k / kChunkK)};
+  spec.extents = {chunk_k, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(k) / chunk_k};
   spec.strides = {row_bytes, kChunkBytes};
-  spec.box = {kChunkK, box_rows, static_cast<std::uint32_t>(chunks)};
+  spec.box = {chunk_k, box_rows, static_cast<std::uint32_t>(chunks)};
   return spec;
 }
 
@@ -152,17 +199,21 @@ Result<ProjectionPlan> plan_projection(gpu::GpuBackend& device, const Projection
   MET_TRY(check_shape(shape));
   ProjectionPlan plan{
       .device = &device, .kernel = {}, .shape = shape, .tile = tile, .columns = columns_of(shape.tokens)};
-  if (tile.rows < 16 || tile.rows % 16 != 0 || groups_of(tile) > groups_max(plan.columns) ||
-      !fit(plan.tile, plan.columns, plan.shared_bytes))
+  if (tile.rows < 16 || tile.rows % 16 != 0 || tile.split < 1 || tile.split > 2 || tile.teams < 1 ||
+      groups_of(tile) * tile.teams > groups_max(plan.columns) || (tile.teams > 1 && tile.rows > kGroupRows) ||
+      !fit(shape, plan.tile, plan.columns, plan.shared_bytes))
     return fail(ErrorCode::kInternal,
                 "a projection tile of " + std::to_string(tile.rows) + " rows does not fit");
   const int tiles = ceil_div(shape.n, tile.rows);
   const int processors = std::max(device.info().multiprocessors, 1);
   // With a split every cluster has one tile; else as many blocks as make all rounds equally full.
   const int blocks = tile.split > 1 ? tiles * tile.split : ceil_div(tiles, ceil_div(tiles, processors));
-  plan.kernel = look_up(device, "projection", "projection_bf16_n" + std::to_string(plan.columns));
+  const std::string columns = std::to_string(plan.columns);
+  plan.kernel = shape.weights == DType::kF8E4M3
+                    ? look_up(device, "projection_e4m3", "projection_e4m3_n" + columns)
+                    : look_up(device, "projection", "projection_bf16_n" + columns);
   plan.grid = {static_cast<std::uint32_t>(blocks)};
-  plan.block = {static_cast<std::uint32_t>((groups_of(tile) + 1) * kGroupThreads)};
+  plan.block = {static_cast<std::uint32_t>((groups_of(tile) * tile.teams + 1) * kGroupThreads)};
   plan.squares_count = tiles;
   return plan;
 }
@@ -171,10 +222,12 @@ Result<gpu::KernelLaunch> projection_launch(const ProjectionPlan& plan, const Pr
   const ProjectionShape& shape = plan.shape;
   const std::int64_t ldx = t.ldx != 0 ? t.ldx : shape.k;
   ProjectionArgs args{};
-  MET_ASSIGN(args.weights, encode(*plan.device, map_of(t.weights, shape.n, shape.k, shape.k, plan.tile.rows,
-                                                       plan.tile.chunks)));
-  MET_ASSIGN(args.x, encode(*plan.device,
-                            map_of(t.x, shape.tokens_max, shape.k, ldx, plan.columns, plan.tile.chunks)));
+  using gpu::TensorElement;
+  const TensorElement element = shape.weights == DType::kF8E4M3 ? TensorElement::kByte : TensorElement::kBf16;
+  MET_ASSIGN(args.weights, encode(*plan.device, map_of(t.weights, element, shape.n, shape.k, shape.k,
+                                                       plan.tile.rows, plan.tile.chunks)));
+  MET_ASSIGN(args.x, encode(*plan.device, map_of(t.x, TensorElement::kBf16, shape.tokens_max, shape.k, ldx,
+                                                 plan.columns, plan.tile.chunks * x_chunks_of(shape))));
   args.counts = at<const StepCounts>(t.counts);
   args.weight_scales = at<const float>(t.weight_scales);
   args.bias = at<const float>(t.bias);

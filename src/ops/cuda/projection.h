@@ -8,17 +8,19 @@
 namespace met::ops::cuda {
 
 /// One projection of a step that has room for `tokens` rows. Formula, rounding and cost: ProjectionArgs and
-/// kernels/hopper/common/projection.cu.
+/// kernels/hopper/common/projection.cu, projection_e4m3.cu.
 ///
-/// Errors   kUnsupported, naming the size: k no multiple of 8, tokens out of 1 … 256, n no multiple of 16 with a gated
+/// Errors   kUnsupported, naming the size: k no multiple of 8 (E4M3: 64), tokens out of 1 … 256, n no multiple of 16 with a gated
 ///          epilogue, another weight type.
 struct ProjectionShape {
   std::int64_t n = 0;  ///< rows of W, gate and up counted
   std::int64_t k = 0;
-  int tokens = 0;      ///< rows of x at most, 1 … 256; rounded up to 8, 16, 32, 64, 128 or 256
-  int tokens_max = 0;  ///< rows that x has in memory
-  DType weights = DType::kBF16;
+  int tokens = 0;                ///< rows of x at most, 1 … 256; rounded up to 8, 16, 32, 64, 128 or 256
+  int tokens_max = 0;            ///< rows that x has in memory
+  DType weights = DType::kBF16;  ///< or F8E4M3
   Epilogue epilogue = Epilogue::kStore;
+  int shared_max =
+      0;  ///< bytes of shared memory a block takes at most, so that another kernel fits beside it; 0: all
 };
 
 struct ProjectionPlan {
@@ -34,10 +36,10 @@ struct ProjectionPlan {
 
 /// Addresses of one launch; what ProjectionArgs calls optional may be 0.
 struct ProjectionTensors {
-  gpu::DevicePtr weights;        ///< [n, k]
+  gpu::DevicePtr weights;        ///< [n, k]; E4M3 in the order of met/e4m3_order.h
   gpu::DevicePtr x;              ///< [tokens_max, ldx], the first k values of a row
   gpu::DevicePtr counts;         ///< StepCounts
-  gpu::DevicePtr weight_scales;  ///< E4M3 only
+  gpu::DevicePtr weight_scales;  ///< [n] F32, E4M3 only
   gpu::DevicePtr bias;           ///< [n] F32
   RowSquares norm;
   gpu::DevicePtr residual;
@@ -52,7 +54,7 @@ struct ProjectionTensors {
 };
 
 Result<ProjectionPlan> plan_projection(gpu::GpuBackend& device, const ProjectionShape& shape);
-/// The same with a tile of the caller's choice (rows, split and chunks), to measure it.
+/// The same with a tile of the caller's choice (rows, split, teams, chunks and flight; 0: all stages), to measure it.
 Result<ProjectionPlan> plan_projection(gpu::GpuBackend& device, const ProjectionShape& shape,
                                        const ProjectionTile& tile);
 

@@ -77,6 +77,7 @@ Result<std::vector<OpCase>> sample_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> gemm_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> quantise_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> projection_cases(GpuBackend& gpu, bool timed);
+Result<std::vector<OpCase>> projection_layer_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> pack_e4m3_cases(GpuBackend& gpu, bool timed);
 
 struct CaseGroup {
@@ -93,6 +94,7 @@ inline constexpr CaseGroup kGroups[] = {{"rope_kv", rope_kv_cases},
                                         {"gemm", gemm_cases},
                                         {"quantise", quantise_cases},
                                         {"projection", projection_cases},
+                                        {"projection_layer", projection_layer_cases},
                                         {"pack_e4m3", pack_e4m3_cases}};
 
 /// One BF16 rounding (8 significant bits) and what FP32 sums and rsqrt add.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "met/e4m3_order.h"
 #include "ops/cuda/projection.h"
 #include "tests/gpu/cuda_check/check.h"
 
@@ -19,16 +20,34 @@ struct Shape {
   bool norm = false, bias = false, next = false, y_f32 = false;
   int parts = 1;
   ProjectionTile tile{};  ///< rows 0: the plan's choice
+  DType type = DType::kBF16;
 };
 
 struct Inputs {
   std::vector<std::uint16_t> weights, x, residual, y;
-  std::vector<float> bias, parts, next_norm, y_f32;
+  std::vector<std::uint8_t> e4m3;  ///< in order, where weights are E4M3
+  std::vector<float> bias, parts, next_norm, y_f32, weight_scales;
 };
 
 bool gated(const Shape& s) { return s.epilogue == Epilogue::kSiluMul || s.epilogue == Epilogue::kGeluMul; }
 bool residual(const Shape& s) { return s.epilogue == Epilogue::kResidual; }
+bool e4m3(const Shape& s) { return s.type == DType::kF8E4M3; }
 std::int64_t ldy_of(const Shape& s) { return gated(s) ? s.n / 2 : s.n; }
+
+/// E4M3 weights of all values but NaN, subnormals and zeros included, with scales that bring a sum to order 1.
+void make_e4m3(const Shape& s, Inputs& in, Rng& rng) {
+  in.e4m3.resize(static_cast<std::size_t>(s.n * s.k));
+  for (std::int64_t i = 0; i < s.n * s.k; ++i) {
+    auto byte = static_cast<std::uint8_t>(rng.next());
+    if ((byte & 0x7f) == 0x7f) byte ^= 1;
+    const std::int64_t at = i / kE4m3Order * kE4m3Order + e4m3_position(static_cast<int>(i % kE4m3Order));
+    in.e4m3[static_cast<std::size_t>(at)] = byte;
+    in.weights[static_cast<std::size_t>(i)] = f32_to_bf16(f8e4m3_to_f32(byte));
+  }
+  for (std::int64_t i = 0; i < s.n; ++i)
+    in.weight_scales.push_back(
+        static_cast<float>(rng.uniform(0.005, 0.02) / std::sqrt(static_cast<double>(s.k))));
+}
 
 Inputs inputs_of(const Shape& s) {
   Rng rng{static_cast<std::uint64_t>(s.n * 31 + s.k * 7 + s.tokens)};
@@ -47,6 +66,7 @@ Inputs inputs_of(const Shape& s) {
   }
   for (int i = 0; i < s.room * s.parts; ++i)
     in.parts.push_back(static_cast<float>(rng.uniform(0.1, 2.0) * static_cast<double>(s.k) / s.parts));
+  if (e4m3(s)) make_e4m3(s, in, rng);
   return in;
 }
 
@@ -67,6 +87,7 @@ std::vector<double> sums_of(const Shape& s, const Inputs& in, int t) {
     const std::uint16_t* row = in.weights.data() + n * x.size();
     double sum = 0;
     for (std::size_t i = 0; i < x.size(); ++i) sum += static_cast<double>(bf16_to_f32(row[i])) * x[i];
+    if (e4m3(s)) sum *= static_cast<double>(in.weight_scales[n]);
     sums[n] = scale * sum + (s.bias ? static_cast<double>(in.bias[n]) : 0.0);
   }
   return sums;
@@ -77,7 +98,19 @@ double activate(double gate, Epilogue epilogue) {
   return 0.5 * gate * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (gate + 0.044715 * gate * gate * gate)));
 }
 
-enum Buffer { kWeights, kX, kCounts, kBias, kParts, kResidualBuffer, kY, kNextNorm, kScaled, kSquares };
+enum Buffer {
+  kWeights,
+  kX,
+  kCounts,
+  kBias,
+  kParts,
+  kResidualBuffer,
+  kY,
+  kNextNorm,
+  kScaled,
+  kSquares,
+  kWeightScales
+};
 
 /// Outputs as they stood before, then the live rows. Order: y, or residual, scaled, squares.
 void oracle(const Shape& s, const Inputs& in, int tile_rows, std::span<Output> outputs) {
@@ -123,12 +156,8 @@ std::vector<Output> outputs_of(const Shape& s) {
 }
 
 Result<OpCase> projection(GpuBackend& gpu, const Shape& s, bool timed) {
-  const ops::cuda::ProjectionShape shape{.n = s.n,
-                                         .k = s.k,
-                                         .tokens = s.room,
-                                         .tokens_max = s.room,
-                                         .weights = DType::kBF16,
-                                         .epilogue = s.epilogue};
+  const ops::cuda::ProjectionShape shape{
+      .n = s.n, .k = s.k, .tokens = s.room, .tokens_max = s.room, .weights = s.type, .epilogue = s.epilogue};
   MET_ASSIGN(const auto plan, s.tile.rows != 0 ? ops::cuda::plan_projection(gpu, shape, s.tile)
                                                : ops::cuda::plan_projection(gpu, shape));
   const Inputs in = inputs_of(s);
@@ -136,20 +165,22 @@ Result<OpCase> projection(GpuBackend& gpu, const Shape& s, bool timed) {
     return std::vector<std::byte>(static_cast<std::size_t>(s.room * values * bytes));
   };
   const StepCounts counts{s.tokens, s.tokens, s.tokens, s.tokens};
-  OpCase op{.op = std::string("projection ") + s.name,
+  OpCase op{.op = std::string(e4m3(s) ? "projection e4m3 " : "projection ") + s.name,
             .shape = std::to_string(s.tokens) + "/" + std::to_string(plan.columns) + " " +
                      std::to_string(s.n) + "x" + std::to_string(s.k) + " (" + std::to_string(plan.tile.rows) +
                      "," + std::to_string(plan.tile.split) + "," + std::to_string(plan.tile.chunks) + "," +
                      std::to_string(plan.tile.stages) + ")",
-            .buffers = {bytes_of(in.weights), bytes_of(in.x), raw(std::vector{counts}), raw(in.bias),
-                        raw(in.parts), bytes_of(in.residual), s.y_f32 ? raw(in.y_f32) : bytes_of(in.y),
-                        raw(in.next_norm), zeros(s.n, 2), zeros(plan.squares_count, 4)},
+            .buffers = {e4m3(s) ? raw(in.e4m3) : bytes_of(in.weights), bytes_of(in.x),
+                        raw(std::vector{counts}), raw(in.bias), raw(in.parts), bytes_of(in.residual),
+                        s.y_f32 ? raw(in.y_f32) : bytes_of(in.y), raw(in.next_norm), zeros(s.n, 2),
+                        zeros(plan.squares_count, 4), raw(in.weight_scales)},
             .outputs = outputs_of(s)};
   if (!timed) oracle(s, in, plan.tile.rows, op.outputs);
   op.launch = [=](std::span<const DevicePtr> p) -> Result<std::vector<KernelLaunch>> {
     const auto given = [&](bool wanted, Buffer b) { return wanted ? p[b] : DevicePtr{}; };
     ops::cuda::ProjectionTensors t{.weights = p[kWeights], .x = p[kX], .counts = p[kCounts]};
     t.bias = given(s.bias, kBias);
+    t.weight_scales = given(e4m3(s), kWeightScales);
     if (s.norm) t.norm = {reinterpret_cast<float*>(p[kParts].value), s.parts, kEps};
     t.residual = given(residual(s), kResidualBuffer);
     t.y = given(!residual(s), kY);
@@ -162,9 +193,15 @@ Result<OpCase> projection(GpuBackend& gpu, const Shape& s, bool timed) {
     return std::vector{launch};
   };
   const double rows = s.tokens;
-  op.bytes = 2.0 * static_cast<double>(s.n * s.k) + 2.0 * rows * static_cast<double>(s.k + ldy_of(s));
+  op.bytes = (e4m3(s) ? 1.0 : 2.0) * static_cast<double>(s.n * s.k) +
+             2.0 * rows * static_cast<double>(s.k + ldy_of(s));
   op.flops = s.room >= 64 ? 2.0 * rows * static_cast<double>(s.n * s.k) : 0.0;
   return op;
+}
+
+Shape with_e4m3(Shape s) {
+  s.type = DType::kF8E4M3;
+  return s;
 }
 
 std::vector<Shape> timed_shapes() {
@@ -175,6 +212,8 @@ std::vector<Shape> timed_shapes() {
     shapes.push_back({"gate up", 24576, 4096, n, n, Epilogue::kSiluMul, true, false, false, false, 64});
     shapes.push_back({"down", 4096, 12288, n, n, Epilogue::kResidual, false, false, true});
   }
+  const std::vector<Shape> layers = shapes;
+  for (const Shape& layer : layers) shapes.push_back(with_e4m3(layer));
   for (const int n : {1, 32, 256})
     shapes.push_back({"head", 151936, 4096, n, n, Epilogue::kStore, true, false, false, true, 64});
   for (const int n : {1, 16}) {
@@ -201,15 +240,43 @@ std::vector<Shape> probing_shapes() {
       shapes.push_back({"down", 129, 192, room, tokens, kAdd, false, true, true});
       shapes.push_back({"head", 451, 200, room, tokens, kStore, true, false, false, true, 2});
     }
-  // Every way to cut a tile, with and without room for the exchange beside the ring.
+  // Every way to cut a tile.
   for (const int room : {8, 64, 256})
     for (const int rows : {16, 32, 48, 64, 96, 128})
-      for (const int split : {1, 2, 4}) {
-        const ProjectionTile tile{.rows = rows, .split = split, .chunks = 2, .stages = 0, .exchange = 0};
+      for (const int split : {1, 2}) {
+        const ProjectionTile tile{.rows = rows,
+                                  .split = split,
+                                  .chunks = room > 64 ? 1 : 2,
+                                  .stages = 0,
+                                  .flight = 0,
+                                  .exchange = 0};
         shapes.push_back({"cut", 576, 1536, room, room - 1, kAdd, false, true, true, false, 1, tile});
         shapes.push_back(
             {"cut", 480, 576, room, room - 1, Epilogue::kSiluMul, true, false, false, false, 5, tile});
       }
+  // Teams of warpgroups, with fewer stages than teams, several tiles a block, and a cluster.
+  for (const int room : {8, 32, 64})
+    for (const int teams : {2, 3})
+      for (const int split : {1, 2}) {
+        const ProjectionTile tile{
+            .rows = 16, .split = split, .teams = teams, .chunks = 1, .stages = 0, .flight = 0, .exchange = 0};
+        shapes.push_back({"teams", 576, 576, room, room - 1, kAdd, false, true, true, false, 1, tile});
+        shapes.push_back({"teams", 4096, 64, room, room - 1, kStore, true, false, false, true, 5, tile});
+        shapes.push_back(
+            with_e4m3({"teams", 576, 576, room, room - 1, kAdd, false, true, true, false, 1, tile}));
+      }
+  // E4M3: k with and without a tail of a 128-byte chunk.
+  for (const int room : {8, 16, 32, 64, 128, 256})
+    for (const int tokens : {1, room - 1}) {
+      shapes.push_back(with_e4m3({"qkv", 192, 64, room, tokens, kStore, true, true, false, false, 3}));
+      shapes.push_back(with_e4m3({"out", 72, 192, room, tokens, kAdd, false, false, true}));
+      shapes.push_back(
+          with_e4m3({"gate up", 320, 128, room, tokens, Epilogue::kSiluMul, true, true, false, false, 40}));
+      shapes.push_back(with_e4m3({"down", 576, 1536, room, tokens, kAdd, false, true, true}));
+      shapes.push_back(with_e4m3({"head", 451, 320, room, tokens, kStore, true, false, false, true, 2}));
+    }
+  shapes.push_back(with_e4m3({"qkv qwen3-8b", 6144, 4096, 8, 5, kStore, true, false, false, false, 64}));
+  shapes.push_back(with_e4m3({"down qwen3-8b", 4096, 12288, 16, 3, kAdd, false, false, true}));
   // Sizes of models.
   shapes.push_back({"qkv qwen3-8b", 6144, 4096, 8, 5, kStore, true, false, false, false, 128});
   shapes.push_back({"down qwen3-8b", 4096, 12288, 8, 3, kAdd, false, false, true});
