@@ -86,6 +86,17 @@ text::AnswerFormat answer_format(const GenerationRequest& request, const ModelTe
   return format;
 }
 
+grammar::Start grammar_start(const text::AnswerFormat& format) {
+  using When = grammar::Start::When;
+  if (format.reasoning == text::ReasoningFormat::kNone || format.start == text::ReasoningStart::kClosed)
+    return {};
+  if (format.reasoning == text::ReasoningFormat::kHarmony)
+    return {.when = When::kAfterClose, .open = {}, .close = "<|channel|>final<|message|>"};
+  return {.when = format.start == text::ReasoningStart::kOpen ? When::kAfterClose : When::kAfterThought,
+          .open = std::string(text::reasoning_open(format.reasoning)),
+          .close = std::string(text::reasoning_close(format.reasoning))};
+}
+
 std::optional<std::int64_t> thinking_budget(const GenerationRequest& request, const ModelText& model) {
   std::optional<std::int64_t> budget = request.thinking.budget_tokens;
   const std::int64_t medium = model.habits.effort_tokens;

@@ -20,6 +20,9 @@ Result<RenderOptions> render_options(const GenerationRequest& request, const Mod
 text::AnswerFormat answer_format(const GenerationRequest& request, const ModelText& model,
                                  std::string_view prompt);
 
+/// Where in such an answer the request's grammar begins: behind its reasoning.
+grammar::Start grammar_start(const text::AnswerFormat& format);
+
 /// Tokens of reasoning at most: what the request says, or its effort where the template does not take one, within
 /// the server's bound. nullopt: as many as the model likes.
 std::optional<std::int64_t> thinking_budget(const GenerationRequest& request, const ModelText& model);

@@ -9,6 +9,7 @@
 #include "config/model_config.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "grammar/grammar.h"
 #include "text/reasoning/reasoning.h"
 #include "text/tokenizer/tokenizer.h"
 #include "text/tools/tool_parser.h"
@@ -56,8 +57,9 @@ struct ModelText {
   AnswerHabits habits;
   std::vector<text::TokenId> eos_ids;
   config::GenerationDefaults defaults;
-  std::string fingerprint;   ///< `system_fingerprint`: the same for one server's life
-  std::int64_t created = 0;  ///< Unix seconds, of the model's file
+  std::shared_ptr<grammar::Compiler> grammars;  ///< for what a text must be; none: such requests are refused
+  std::string fingerprint;                      ///< `system_fingerprint`: the same for one server's life
+  std::int64_t created = 0;                     ///< Unix seconds, of the model's file
 };
 
 }  // namespace met::api

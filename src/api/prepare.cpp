@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/chat_format.h"
+#include "api/constraint.h"
 #include "core/concat.h"
 
 namespace met::api {
@@ -126,6 +127,7 @@ std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, cons
     if (!fits) return std::unexpected(fits.error());
   }
   out.sampling = sampling_of(request, model.tokenizer);
+  MET_ASSIGN(out.constraint, output_constraint(request, model, out.format));
   return out;
 }
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <expected>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "api/error.h"
 #include "api/model_text.h"
 #include "api/request.h"
+#include "sampling/constraint.h"
 #include "sampling/params.h"
 #include "text/machine/answer_parser.h"
 
@@ -22,12 +24,14 @@ struct Prompt {
 /// What a handler submits: the prompts, and what they are sampled with.
 struct Prepared {
   std::vector<Prompt> prompts;
-  sampling::SamplingParams sampling;  ///< the request's, with words and breakers as ids
-  text::AnswerFormat format;          ///< how the answer is read
+  sampling::SamplingParams sampling;                       ///< the request's, with words and breakers as ids
+  text::AnswerFormat format;                               ///< how the answer is read
+  std::shared_ptr<const sampling::Constraint> constraint;  ///< the request's grammar, compiled; null: none
 };
 
-/// Renders, tokenizes and checks lengths. Work of a text thread: time is linear in the prompt. Errors: the
-/// template's own sentence (400), `context_length_exceeded` with both numbers.
+/// Renders, tokenizes, checks lengths, compiles the grammar. Work of a text thread: time is linear in the prompt,
+/// and bounded for the grammar. Errors: the template's own sentence (400), `context_length_exceeded` with both
+/// numbers, those of grammar::Compiler.
 std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, const ModelText& model,
                                           std::int64_t max_seq_len);
 

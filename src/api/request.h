@@ -11,6 +11,7 @@
 #include "config/model_config.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "grammar/spec.h"
 #include "sampling/params.h"
 #include "text/tools/tool.h"
 
@@ -59,6 +60,8 @@ struct GenerationRequest {
   std::vector<std::string> bad_words;
   int n = 1;
   std::optional<int> best_of;
+
+  std::optional<grammar::Spec> grammar;  ///< what the text must be
 
   // when to stop
   std::optional<std::int64_t> max_tokens;

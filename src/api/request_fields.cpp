@@ -5,6 +5,7 @@
 #include <set>
 
 #include "api/fields.h"
+#include "api/grammar_fields.h"
 #include "api/items.h"
 #include "api/tool_fields.h"
 #include "core/concat.h"
@@ -106,13 +107,20 @@ Result<void> refuse(const Field& f, const V& value, R&, const C&) {
   return unsupported(std::string(f.name), concat(f.name, " is not supported"));
 }
 
-Result<void> read_response_format(const Field&, const V& value, R&, const C&) {
-  const V* type = value.find("type");
-  if (type != nullptr && type->is_string() && type->as_string() == "text") return {};
-  if (!value.is_object() || type == nullptr || !type->is_string())
-    return invalid("response_format", "response_format must be an object with a type");
-  return unsupported("response_format",
-                     concat("response_format of type ", shown(*type), " is not supported, only \"text\""));
+Result<void> read_format(const Field& f, const V& value, R& r, const C&) {
+  MET_ASSIGN(auto spec, read_response_format(f.name, value));
+  return set_grammar(r, std::move(spec));
+}
+
+Result<void> read_structure(const Field& f, const V& value, R& r, const C&) {
+  MET_ASSIGN(auto spec, read_structured_outputs(f.name, value));
+  return set_grammar(r, std::move(spec));
+}
+
+template <grammar::Kind kKind>
+Result<void> read_grammar(const Field& f, const V& value, R& r, const C&) {
+  MET_ASSIGN(auto spec, read_notation(f.name, kKind, value));
+  return set_grammar(r, std::move(spec));
 }
 
 Result<void> read_modalities(const Field&, const V& value, R&, const C&) {
@@ -187,14 +195,15 @@ constexpr Field kCommon[] = {
     {"request_id", K::kText},
     {"cache_prompt", K::kBool},
     // not served: refused unless neutral
-    {"structured_outputs", refuse},
-    {"guided_json", refuse},
-    {"guided_regex", refuse},
-    {"guided_choice", refuse},
-    {"guided_grammar", refuse},
-    {"json_schema", refuse},
-    {"grammar", refuse},
-    {"response_format", read_response_format},
+    {"response_format", read_format},
+    {"structured_outputs", read_structure},
+    {"guided_json", read_grammar<grammar::Kind::kJsonSchema>},
+    {"guided_regex", read_grammar<grammar::Kind::kRegex>},
+    {"guided_choice", read_grammar<grammar::Kind::kChoice>},
+    {"guided_grammar", read_grammar<grammar::Kind::kEbnf>},
+    {"guided_decoding_backend", K::kText},
+    {"json_schema", read_grammar<grammar::Kind::kJsonSchema>},
+    {"grammar", read_grammar<grammar::Kind::kEbnf>},
     {"use_beam_search", refuse},
     {"adapter", refuse},
     {"logits_processors", refuse},

@@ -129,7 +129,9 @@ V calls_of(const Form& form, const std::vector<Tool>& tools, const ToolChoice& c
   calls.append("tags", tags_of(form, tools, choice));
   calls.append("separator", form.separator);
   calls.append("at_least_one", true);
-  calls.append("stop_after_first", !choice.parallel);
+  // A forced choice asks for a call; small models that may go on write the same one until the limit.
+  const bool one = !choice.parallel || choice.mode == ToolChoice::Mode::kRequired;
+  calls.append("stop_after_first", one);
   if (form.before_all.empty()) return calls;
   json::Array parts;
   parts.push_back(constant(form.before_all));

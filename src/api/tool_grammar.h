@@ -18,7 +18,8 @@ struct CallSpelling {
 };
 
 /// A structural tag ({"type": "structural_tag", "format": …}) that holds the output to calls, one at least: of the
-/// tools that the choice allows, with arguments that fit their schemas, one at most unless `parallel`. nullopt for
+/// tools that the choice allows, with arguments that fit their schemas; one at most where the choice forces it or
+/// `parallel` is off. nullopt for
 /// formats that cannot be held to a grammar.
 std::optional<json::Value> forced_calls(const CallSpelling& spelling, const std::vector<text::Tool>& tools,
                                         const ToolChoice& choice);

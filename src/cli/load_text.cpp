@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "api/vocabulary.h"
 #include "config/environment.h"
 #include "config/read_model_config.h"
 #include "core/concat.h"
@@ -236,14 +237,18 @@ Result<std::shared_ptr<api::ModelText>> load_text(const config::Settings& settin
   MET_ASSIGN(Chat chat, make_chat(settings, model, files));
   std::vector<text::TokenId> eos = end_ids(model, *files.tokenizer);
   const std::string name = settings.model_name.empty() ? model.source.name : settings.model_name;
-  return std::make_shared<api::ModelText>(api::ModelText{.names = {name},
-                                                         .tokenizer = std::move(*files.tokenizer),
-                                                         .chat = std::move(chat.renderer),
-                                                         .habits = chat.habits,
-                                                         .eos_ids = std::move(eos),
-                                                         .defaults = model.generation,
-                                                         .fingerprint = "met-" + model.kernel_target,
-                                                         .created = file_time(model.source.path)});
+  auto out = std::make_shared<api::ModelText>(api::ModelText{.names = {name},
+                                                             .tokenizer = std::move(*files.tokenizer),
+                                                             .chat = std::move(chat.renderer),
+                                                             .habits = chat.habits,
+                                                             .eos_ids = std::move(eos),
+                                                             .defaults = model.generation,
+                                                             .fingerprint = "met-" + model.kernel_target,
+                                                             .created = file_time(model.source.path)});
+  const auto width = static_cast<std::size_t>(model.config.vocabulary);
+  out->grammars = std::make_shared<grammar::Compiler>(
+      [text = out.get(), width] { return api::grammar_vocabulary(text->tokenizer, text->eos_ids, width); });
+  return out;
 }
 
 }  // namespace met::cli

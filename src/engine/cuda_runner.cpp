@@ -98,16 +98,17 @@ Result<> CudaRunner::allocate() {
   }
   MET_ASSIGN(samplers_,
              DeviceSamplers::make(device_, sampler_options(config(), options_), decoder_->tensors().logits));
+  masks_.emplace(static_cast<int>(options_.limits.rows), config().vocabulary);
   decoder_->feed_from(samplers_->fed());
   host_logits_.resize(static_cast<std::size_t>(options_.limits.logits) *
                       static_cast<std::size_t>(config().vocabulary));
-  if (options_.graphs) MET_TRY(graph_for(1));  // ready means that one request can decode (G5)
+  if (options_.graphs) MET_TRY(graph_for(1, false));  // ready means that one request can decode (G5)
   return {};
 }
 
 CudaRunner::~CudaRunner() {
   (void)device_.synchronize(stream_);
-  for (const auto& [bucket, graph] : graphs_) device_.destroy(graph);
+  for (const auto& [key, graph] : graphs_) device_.destroy(graph);
   for (Slot& slot : slots_) {
     if (slot.inputs.host != nullptr) device_.free_pinned(slot.inputs);
     if (slot.done.id != 0) device_.destroy(slot.done);
@@ -154,57 +155,67 @@ Result<> CudaRunner::upload(const scheduler::StepBatch& batch, const StepCapacit
       decoder_->inputs(), base, at.block_table + batch.block_table.size() * sizeof(std::int32_t), stream_);
 }
 
-Result<> CudaRunner::decode(int bucket) {
+Result<> CudaRunner::decode(int bucket, bool masked) {
   MET_TRY(decoder_->decode(bucket, stream_));
-  return samplers_->sample(bucket, stream_);
+  return masked ? Result<>{} : samplers_->sample(bucket, stream_);
 }
 
-Result<gpu::Graph> CudaRunner::capture(int bucket) {
+/// The masks are made here, while the device computes the logits that they are for.
+Result<> CudaRunner::sample_masked(const scheduler::StepBatch& batch, int rows) {
+  MET_TRY(samplers_->mask(masks_->fill(batch), stream_));
+  return samplers_->sample(rows, stream_);
+}
+
+Result<gpu::Graph> CudaRunner::capture(int bucket, bool masked) {
   MET_TRY(device_.begin_capture(stream_));
-  if (auto recorded = decode(bucket); !recorded) {
+  if (auto recorded = decode(bucket, masked); !recorded) {
     device_.abort_capture(stream_);
     return std::unexpected(std::move(recorded).error());
   }
   return device_.end_capture(stream_);
 }
 
-Result<gpu::Graph> CudaRunner::graph_for(int bucket) {
-  auto known = graphs_.find(bucket);
+Result<gpu::Graph> CudaRunner::graph_for(int bucket, bool masked) {
+  auto known = graphs_.find({bucket, masked});
   if (known == graphs_.end()) {
-    MET_ASSIGN(const gpu::Graph captured, capture(bucket));
-    known = graphs_.emplace(bucket, captured).first;
+    MET_ASSIGN(const gpu::Graph captured, capture(bucket, masked));
+    known = graphs_.emplace(std::pair{bucket, masked}, captured).first;
   }
   return known->second;
 }
 
-Result<> CudaRunner::run_decode(int bucket) {
-  if (!options_.graphs) return decode(bucket);
-  MET_ASSIGN(const gpu::Graph graph, graph_for(bucket));
+Result<> CudaRunner::run_decode(int bucket, bool masked) {
+  if (!options_.graphs) return decode(bucket, masked);
+  MET_ASSIGN(const gpu::Graph graph, graph_for(bucket, masked));
   return device_.launch(graph, stream_);
 }
 
-Result<> CudaRunner::run_mixed(const scheduler::StepBatch& batch, const StepCapacity& capacity) {
+Result<> CudaRunner::run_mixed(const scheduler::StepBatch& batch, const StepCapacity& capacity, bool masked) {
   MET_TRY(decoder_->mixed({.capacity = capacity,
                            .decode_rows = batch.decode_rows > 0,
                            .prefill_rows = batch.decode_rows < std::ssize(batch.rows)},
                           stream_));
-  if (!batch.samples.empty()) MET_TRY(samplers_->sample(static_cast<int>(batch.samples.size()), stream_));
+  const auto samples = static_cast<int>(batch.samples.size());
+  if (samples > 0) MET_TRY(masked ? sample_masked(batch, samples) : samplers_->sample(samples, stream_));
   return samplers_->score(batch, stream_);
 }
 
 Result<> CudaRunner::enqueue(const scheduler::StepPlan&, const scheduler::StepBatch& batch) {
   if (batch.rows.empty()) return copy_blocks(batch);
   Slot& slot = slots_[enqueued_++ % kSlots];
-  MET_TRY(samplers_->prepare(batch, stream_));
+  masks_->update(batch);
+  const bool masked = masks_->any(batch);
+  MET_TRY(samplers_->prepare(batch, stream_, masked));
   MET_TRY(copy_blocks(batch));
   if (is_decode(batch)) {
     const int bucket = scheduler::bucket_of(batch.decode_rows, static_cast<int>(options_.limits.rows));
     MET_TRY(upload(batch, {bucket, bucket, bucket}, slot));
-    MET_TRY(run_decode(bucket));
+    MET_TRY(run_decode(bucket, masked));
+    if (masked) MET_TRY(sample_masked(batch, bucket));
   } else {
     const StepCapacity capacity{std::ssize(batch.tokens), std::ssize(batch.rows), std::ssize(batch.logits)};
     MET_TRY(upload(batch, capacity, slot));
-    MET_TRY(run_mixed(batch, capacity));
+    MET_TRY(run_mixed(batch, capacity, masked));
   }
   return device_.record(slot.done, stream_);
 }
@@ -212,7 +223,9 @@ Result<> CudaRunner::enqueue(const scheduler::StepPlan&, const scheduler::StepBa
 Result<> CudaRunner::settle(const scheduler::StepBatch& batch, scheduler::StepResults& results) {
   if (batch.rows.empty()) return {};
   MET_TRY(device_.synchronize(slots_[settled_++ % kSlots].done));
-  return samplers_->settle(batch, results);
+  MET_TRY(samplers_->settle(batch, results));
+  for (std::size_t i = 0; i < batch.samples.size(); ++i) masks_->accept(batch.samples[i], results.samples[i]);
+  return {};
 }
 
 std::span<float> CudaRunner::logits_row(std::int32_t row) {

@@ -5,10 +5,13 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "engine/device_samplers.h"
 #include "engine/model_runner.h"
+#include "engine/row_masks.h"
 #include "layers/cuda/decoder.h"
 
 namespace met::engine {
@@ -45,12 +48,14 @@ class CudaRunner final : public ModelRunner {
   Result<> allocate();
   Result<> copy_blocks(const scheduler::StepBatch& batch);
   Result<> upload(const scheduler::StepBatch& batch, const layers::cuda::StepCapacity& capacity, Slot& slot);
-  Result<> decode(int bucket);
-  Result<> run_decode(int bucket);
-  Result<> run_mixed(const scheduler::StepBatch& batch, const layers::cuda::StepCapacity& capacity);
-  Result<gpu::Graph> capture(int bucket);
+  Result<> decode(int bucket, bool masked);
+  Result<> run_decode(int bucket, bool masked);
+  Result<> run_mixed(const scheduler::StepBatch& batch, const layers::cuda::StepCapacity& capacity,
+                     bool masked);
+  Result<> sample_masked(const scheduler::StepBatch& batch, int rows);
+  Result<gpu::Graph> capture(int bucket, bool masked);
   /// The bucket's graph, captured when it is first asked for.
-  Result<gpu::Graph> graph_for(int bucket);
+  Result<gpu::Graph> graph_for(int bucket, bool masked);
 
   gpu::GpuBackend& device_;
   std::unique_ptr<layers::cuda::Decoder> decoder_;
@@ -59,8 +64,10 @@ class CudaRunner final : public ModelRunner {
   std::array<Slot, 2> slots_;
   std::size_t enqueued_ = 0;  ///< steps ever
   std::size_t settled_ = 0;
-  std::map<int, gpu::Graph> graphs_;  ///< by bucket, captured when first needed
+  /// By bucket, and whether sampling waits for masks and is no part of it; captured when first needed.
+  std::map<std::pair<int, bool>, gpu::Graph> graphs_;
   std::unique_ptr<DeviceSamplers> samplers_;
+  std::optional<RowMasks> masks_;
   std::vector<float> host_logits_;  ///< read back, [logits, vocabulary]
 };
 

@@ -209,23 +209,23 @@ Result<> DeviceSamplers::begin_counts(const scheduler::StepBatch& batch, Slot& s
 
 // ---- a step ----
 
-Result<> DeviceSamplers::upload_masks(std::span<const std::span<const std::uint32_t>> masks, Slot& slot,
-                                      gpu::Stream stream) {
+Result<> DeviceSamplers::mask(std::span<const std::span<const std::uint32_t>> masks, gpu::Stream stream) {
   const Sizes sizes(options_);
-  auto* rows = host_at<SampleRow>(slot.inputs, kStepBytes);
-  std::size_t used = 0;
+  Slot& slot = slots_[(prepared_ - 1) % slots_.size()];
   for (std::size_t i = 0; i < masks.size(); ++i) {
-    if (masks[i].empty()) continue;
-    MET_CHECK(masks[i].size_bytes() == sizes.mask, "a mask has another size than the vocabulary");
-    std::ranges::copy(masks[i], host_at<std::uint32_t>(slot.masks, used * sizes.mask));
-    rows[i].mask = static_cast<std::int32_t>(used++);
+    auto* words = host_at<std::uint32_t>(slot.masks, i * sizes.mask);
+    MET_CHECK(masks[i].empty() || masks[i].size_bytes() == sizes.mask,
+              "a mask has another size than the vocabulary");
+    if (masks[i].empty()) {
+      std::fill_n(words, sizes.mask / sizeof *words, ~0U);
+    } else {
+      std::ranges::copy(masks[i], words);
+    }
   }
-  if (used == 0) return {};
-  return device_.copy_to_device_async(tensors_.masks, slot.masks.host, used * sizes.mask, stream);
+  return device_.copy_to_device_async(tensors_.masks, slot.masks.host, masks.size() * sizes.mask, stream);
 }
 
-Result<> DeviceSamplers::prepare(const scheduler::StepBatch& batch, gpu::Stream stream,
-                                 std::span<const std::span<const std::uint32_t>> masks) {
+Result<> DeviceSamplers::prepare(const scheduler::StepBatch& batch, gpu::Stream stream, bool masked) {
   MET_CHECK(prepared_ - settled_ < slots_.size(),
             "more steps are in flight than the samplers have slots for");
   if (prepared_ > settled_) MET_TRY(sample_on_host(slots_[(prepared_ - 1) % slots_.size()], stream));
@@ -241,10 +241,10 @@ Result<> DeviceSamplers::prepare(const scheduler::StepBatch& batch, gpu::Stream 
   auto* rows = host_at<SampleRow>(slot.inputs, kStepBytes);
   for (std::size_t i = 0; i < batch.samples.size(); ++i) {
     const scheduler::SampleWork& work = batch.samples[i];
-    rows[i] = {work.device_row, work.logits, work.position, work.logprobs, -1, -1};
+    const std::int32_t mask = masked ? static_cast<std::int32_t>(i) : -1;
+    rows[i] = {work.device_row, work.logits, work.position, work.logprobs, mask, -1};
     if (is_on_host_[static_cast<std::size_t>(work.device_row)]) slot.host_samples.push_back(i);
   }
-  MET_TRY(upload_masks(masks, slot, stream));
   std::size_t bytes = kStepBytes + batch.samples.size() * sizeof(SampleRow);
   if (!batch.added.empty()) {
     std::ranges::copy(params_, host_at<SampleParams>(slot.inputs, sizes.params_at()));

@@ -21,8 +21,8 @@ namespace met::engine {
 /// Host     rows whose parameters the device does not know (on_device) are sampled by the reference, once the logits of
 ///          their step are there: by the next prepare(), which waits for them, or by settle(). Their ids are in `fed`
 ///          before the next step's kernels run. A step with such rows is thus not overlapped with the next.
-/// Grammar  masks of a step's samples are given to prepare(); a masked row, too, must be settled before its next mask is
-///          known.
+/// Grammar  prepare() hears that samples get masks, mask() brings them before sample(): they are made while the device
+///          computes the logits. A masked row must be settled before its next mask is known (E8).
 /// Thread   one at a time.
 class DeviceSamplers {
  public:
@@ -45,10 +45,11 @@ class DeviceSamplers {
   /// I32 [rows]: the id that each device row sampled last.
   gpu::DevicePtr fed() const { return tensors_.fed; }
 
-  /// Rows that end and begin with this step, its samples and scores; enqueues the copies. `masks`: one for each sample,
-  /// with a bit for each token that may follow, or empty ones; or none at all.
-  Result<> prepare(const scheduler::StepBatch& batch, gpu::Stream stream,
-                   std::span<const std::span<const std::uint32_t>> masks = {});
+  /// Rows that end and begin with this step, its samples and scores; enqueues the copies. `masked`: mask() will follow.
+  Result<> prepare(const scheduler::StepBatch& batch, gpu::Stream stream, bool masked = false);
+  /// A mask for each sample of the step that was prepared last: a bit for each token that may follow; empty: every
+  /// token may. Enqueues the copy.
+  Result<> mask(std::span<const std::span<const std::uint32_t>> masks, gpu::Stream stream);
   /// Enqueues the sampling of a step of at most `rows` samples.
   Result<> sample(int rows, gpu::Stream stream);
   /// Enqueues the step's prompt log-probabilities.
@@ -76,8 +77,6 @@ class DeviceSamplers {
   Result<> begin_rows(const scheduler::StepBatch& batch, Slot& slot, gpu::Stream stream);
   Result<> put_lists(const scheduler::RowAdded& added, std::size_t index, Slot& slot, gpu::Stream stream);
   Result<> begin_counts(const scheduler::StepBatch& batch, Slot& slot, gpu::Stream stream);
-  Result<> upload_masks(std::span<const std::span<const std::uint32_t>> masks, Slot& slot,
-                        gpu::Stream stream);
   Result<> sample_on_host(Slot& slot, gpu::Stream stream);
   scheduler::PositionLogprobs logprobs_at(std::size_t entry) const;
   SampleArgs args() const;

@@ -69,6 +69,7 @@ Result<std::unique_ptr<ModelRunner>> HostRunner::make(gpu::GpuBackend& device,
   MET_TRY(runner->allocate_cache());
   if (options.graphs) MET_TRY(runner->capture());
   runner->samplers_.emplace(static_cast<int>(options.limits.rows), runner->config().vocabulary);
+  runner->masks_.emplace(static_cast<int>(options.limits.rows), runner->config().vocabulary);
   return runner;
 }
 
@@ -154,11 +155,13 @@ Result<> HostRunner::upload(const scheduler::StepBatch& batch) {
 
 Result<> HostRunner::enqueue(const scheduler::StepPlan&, const scheduler::StepBatch& batch) {
   samplers_->update(batch);
+  masks_->update(batch);
   MET_TRY(copy_blocks(batch));
   if (batch.rows.empty()) return {};
   MET_TRY(upload(batch));
-  if (graph_) return device_.launch(*graph_, stream_);
-  return model_->forward(buffers_, stream_);
+  MET_TRY(graph_ ? device_.launch(*graph_, stream_) : model_->forward(buffers_, stream_));
+  step_masks_ = masks_->fill(batch);
+  return {};
 }
 
 std::span<float> HostRunner::logits_row(std::int32_t row) {
@@ -193,7 +196,8 @@ Result<> HostRunner::settle(const scheduler::StepBatch& batch, scheduler::StepRe
   }
   for (std::size_t i = 0; i < batch.samples.size(); ++i) {
     const scheduler::SampleWork& work = batch.samples[i];
-    results.samples[i] = samplers_->sample(work, logits_row(work.logits));
+    results.samples[i] = samplers_->sample(work, logits_row(work.logits), step_masks_[i]);
+    masks_->accept(work, results.samples[i]);
   }
   return {};
 }

@@ -7,6 +7,7 @@
 
 #include "arch/model.h"
 #include "engine/model_runner.h"
+#include "engine/row_masks.h"
 #include "engine/row_samplers.h"
 #include "gpu/device_memory.h"
 
@@ -60,6 +61,8 @@ class HostRunner final : public ModelRunner {
   std::vector<std::size_t> cache_block_bytes_;  ///< of K, and of V, by layer
   std::optional<gpu::Graph> graph_;
   std::optional<RowSamplers> samplers_;
+  std::optional<RowMasks> masks_;
+  std::span<const std::span<const std::uint32_t>> step_masks_;  ///< of the step that was enqueued last
   std::vector<float> host_logits_;  ///< where the device's memory is not the host's
 };
 

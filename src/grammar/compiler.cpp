@@ -18,8 +18,8 @@ using Ids = std::vector<std::int32_t>;
 constexpr std::size_t kEnginesMax = 4;
 
 Error at_field(Error error, const std::string& field) {
-  error.field = field + error.field;
-  error.message = concat(error.field, ": ", error.message);
+  error.message = concat(field, error.field.empty() ? "" : ": ", error.field, ": ", error.message);
+  error.field = field;
   return error;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <numeric>
 
 #include "core/concat.h"
 
@@ -166,6 +167,30 @@ bool Rules::productive(const Node& node, const std::vector<bool>& known) const {
   }
 }
 
+std::vector<bool> Rules::productive_rules() const {
+  std::vector<std::vector<std::size_t>> users(rules_.size());
+  for (std::size_t i = 0; i < rules_.size(); ++i) {
+    std::vector<const Expr*> open{rules_[i].body.get()};
+    while (!open.empty()) {
+      const Expr* node = open.back();
+      open.pop_back();
+      if (node->kind == Expr::Kind::kRule) users[static_cast<std::size_t>(node->rule)].push_back(i);
+      for (const Node& part : node->parts) open.push_back(part.get());
+    }
+  }
+  std::vector<bool> known(rules_.size(), false);
+  std::vector<std::size_t> open(rules_.size());
+  std::iota(open.begin(), open.end(), std::size_t{0});
+  while (!open.empty()) {
+    const std::size_t i = open.back();
+    open.pop_back();
+    if (known[i] || !productive(rules_[i].body, known)) continue;
+    known[i] = true;
+    open.insert(open.end(), users[i].begin(), users[i].end());
+  }
+  return known;
+}
+
 Node Rules::prune(const Node& node, const std::vector<bool>& known) const {
   std::vector<Node> parts;
   for (const Node& part : node->parts) parts.push_back(prune(part, known));
@@ -312,15 +337,7 @@ class Printer {
 }  // namespace
 
 Result<std::string> Rules::write(const Node& root, std::size_t bytes_max, std::int64_t units_max) {
-  std::vector<bool> known(rules_.size(), false);
-  for (bool more = true; more;) {
-    more = false;
-    for (std::size_t i = rules_.size(); i-- > 0;) {
-      if (known[i] || !productive(rules_[i].body, known)) continue;
-      known[i] = true;
-      more = true;
-    }
-  }
+  const std::vector<bool> known = productive_rules();
   const Node start = prune(root, known);
   if (start->kind == Expr::Kind::kNever) return invalid("", "no text can match it");
 

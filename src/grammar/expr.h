@@ -88,6 +88,7 @@ class Rules {
     std::string name;
     Node body = never();
   };
+  std::vector<bool> productive_rules() const;
   bool productive(const Node& node, const std::vector<bool>& known) const;
   Node prune(const Node& node, const std::vector<bool>& known) const;
   std::vector<Rule> rules_;

@@ -45,7 +45,8 @@ class Compiler {
   Compiler& operator=(const Compiler&) = delete;
 
   /// Takes up to limits.compile_ms: not for the engine's thread. `more_end_ids` end the output like the
-  /// vocabulary's (stop_token_ids). Errors name spec.field: kInvalidArgument for a text that is no grammar or
+  /// vocabulary's (stop_token_ids). Errors have spec.field and name the place
+  /// below it: kInvalidArgument for a text that is no grammar or
   /// that nothing can match, kUnsupported for a keyword that is not enforced and for a limit.
   Result<std::shared_ptr<const sampling::Constraint>> compile(
       const Spec& spec, const Start& start = {}, const std::vector<std::int32_t>& more_end_ids = {});

@@ -1,7 +1,9 @@
 // Objects: declared members in order, then patterned and other ones.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "core/concat.h"
 #include "core/utf8.h"
@@ -17,6 +19,7 @@ constexpr std::int64_t kCountedStatesMax = 20'000;
 constexpr std::size_t kNameBytesMax = 1U << 16;
 constexpr std::size_t kNameMax = 512;
 constexpr std::size_t kDeclaredMax = 5000;
+constexpr std::size_t kRunMax = 32;
 
 const CharSet& plain_chars() {
   static const CharSet set = CharSet{{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}.complement();
@@ -196,41 +199,47 @@ Result<Node> SchemaLowering::member_list(const Shape& s, const Members& m, const
   if (counts && total * (cap + 1) > kCountedStatesMax)
     return unsupported(where + (counts_most ? "/maxProperties" : "/minProperties"),
                        "with so many properties it is not enforced");
-  std::map<std::pair<std::int64_t, std::int64_t>, Node> memo;
-
-  // What may stand from declared member i on, with `count` members before it (0: none; not counting: 1 for some).
-  const auto at_end = [&](std::int64_t count, bool any_before) -> Node {
+  // How many members may stand before declared member i: 0 for none; where they are not counted, 1 for some.
+  std::vector<std::set<std::int64_t>> before(m.declared.size() + 1);
+  before[0] = {0};
+  const auto next_count = [&](std::int64_t count) { return counts ? std::min(count + 1, cap) : 1; };
+  const auto is_full = [&](std::int64_t count) { return counts_most && count == s.max_properties; };
+  for (std::size_t i = 0; i < m.declared.size(); ++i) {
+    for (const std::int64_t count : before[i]) {
+      if (!is_full(count)) before[i + 1].insert(next_count(count));
+      if (!m.declared[i].required) before[i + 1].insert(count);
+    }
+  }
+  const auto at_end = [&](std::int64_t count) -> Node {
     const std::int64_t need = counts ? std::max<std::int64_t>(least - count, 0) : 0;
     const std::int64_t room = counts_most ? s.max_properties - count : kNoEnd;
     if (room == 0) return need == 0 ? empty_text() : never();
-    if (any_before) return repeat(all({comma(), m.more}), need, room);
+    if (count > 0) return repeat(all({comma(), m.more}), need, room);
     const std::int64_t rest_room = room == kNoEnd ? kNoEnd : room - 1;
     return all({m.more, repeat(all({comma(), m.more}), std::max<std::int64_t>(need - 1, 0), rest_room)});
   };
-  // Filled from the back, so that no recursion is as deep as the object is wide.
-  const std::int64_t states = counts ? cap + 1 : 2;
-  for (std::int64_t i = total; i >= 0; --i) {
-    for (std::int64_t c = 0; c < states; ++c) {
-      const bool any_before = c > 0;
-      if (i == total) {
-        memo[{i, c}] = at_end(c, any_before);
-        continue;
-      }
-      const Members::One& one = m.declared[static_cast<std::size_t>(i)];
-      const std::int64_t next = counts ? std::min(c + 1, cap) : 1;
-      const bool full = counts_most && c == s.max_properties;
-      Node taken = full ? never() : all({any_before ? comma() : empty_text(), one.node, memo[{i + 1, next}]});
-      Node node = one.required ? taken : any({taken, memo[{i + 1, c}]});
-      if (!one.required &&
-          node->kind != Expr::Kind::kNever) {  // used twice below: a rule keeps the text short
+  // What may stand from member i on, from the back: no recursion is as deep as the object is wide.
+  std::map<std::int64_t, Node> from;
+  for (const std::int64_t count : before.back()) from[count] = at_end(count);
+  for (std::size_t i = m.declared.size(); i-- > 0;) {
+    const Members::One& one = m.declared[i];
+    std::map<std::int64_t, Node> here;
+    for (const std::int64_t count : before[i]) {
+      Node taken = never();
+      if (!is_full(count))
+        taken = all({count > 0 ? comma() : empty_text(), one.node, from[next_count(count)]});
+      Node node = one.required ? taken : any({taken, from[count]});
+      // What is used twice, and runs of members that grow long, become rules: the text stays short.
+      if (node->kind != Expr::Kind::kNever && (!one.required || i % kRunMax == 0)) {
         const int number = rules_.add("members");
         rules_.define(number, std::move(node));
         node = rule(number);
       }
-      memo[{i, c}] = std::move(node);
+      here[count] = std::move(node);
     }
+    from = std::move(here);
   }
-  return memo[{0, 0}];
+  return from[0];
 }
 
 Result<Node> SchemaLowering::object_value(const Shape& s, const std::string& where) {

@@ -19,7 +19,7 @@ enum class Kind {
 struct Spec {
   Kind kind = Kind::kJsonObject;
   json::Value value;
-  std::string field;  ///< of the request that it came from; errors name it and the place below it
+  std::string field;  ///< of the request that it came from; errors name it
 
   friend bool operator==(const Spec&, const Spec&) = default;
 };

@@ -121,7 +121,9 @@ void EngineLoop::build_row(const Row& row, StepBatch& batch) {
                            .prompt = ids.first(prompt),
                            .output = ids.subspan(prompt),
                            .eos_ids = record.request.eos_ids,
-                           .stop_ids = record.request.stop_ids});
+                           .stop_ids = record.request.stop_ids,
+                           .constraint = record.request.constraint.get(),
+                           .min_tokens = record.request.sampling.min_tokens});
   }
   const auto first_token = static_cast<std::int32_t>(batch.tokens.size());
   const auto width = static_cast<std::int32_t>(row.end - row.begin);

@@ -26,6 +26,9 @@ struct RowAdded {
   std::span<const TokenId> output;   ///< known outputs, in order
   std::span<const TokenId> eos_ids;  ///< masked together with stop_ids before `min_tokens` outputs (R8)
   std::span<const TokenId> stop_ids;
+  const sampling::Constraint* constraint =
+      nullptr;         ///< lives as long as the row; null: every token may follow
+  int min_tokens = 0;  ///< with a constraint: the masks hold it, `sampling` does not
 };
 
 struct BlockCopy {

@@ -82,6 +82,7 @@ std::shared_ptr<Record> make_record(Request request, const EngineConfig& config,
   for (int choice = 0; choice < accepted.n; ++choice) {
     record->sampling.push_back(accepted.sampling);
     record->sampling.back().choice = choice;
+    if (accepted.constraint) record->sampling.back().min_tokens = 0;  // the masks hold it
     if (!accepted.sampling.seed) record->sampling.back().seed = seed;
   }
   if (config.prefix_caching && !accepted.prompt_logprobs) {

@@ -192,6 +192,7 @@ void EngineLoop::build_view() {
         {.seq = index,
          .state = s.state,
          .paused = s.full_since_us >= 0,
+         .undecided = s.pending > 0 && s.record->request.constraint != nullptr,
          .prompt_logprobs = s.record->request.prompt_logprobs,
          .fork_from = s.fork_from,
          .fork_len = s.fork_from >= 0 ? s.prompt_len() - 1 : 0,

@@ -54,6 +54,7 @@ struct LiveView {
   SeqIndex seq = 0;
   SeqState state = SeqState::kPrefilling;
   bool paused = false;           ///< its event channel is full (R11)
+  bool undecided = false;        ///< what may follow depends on a token in flight (E8)
   bool prompt_logprobs = false;  ///< P9
   SeqIndex fork_from = -1;       ///< takes the first `fork_len` positions of this live sequence (B6), or -1
   std::int64_t fork_len = 0;

@@ -105,7 +105,8 @@ class Planning {
   // ---- decode rows
 
   bool can_decode(const LiveView& s) const {
-    return s.state == SeqState::kDecoding && !s.paused && s.len - s.prompt_len < s.outputs_max;
+    return s.state == SeqState::kDecoding && !s.paused && !s.undecided &&
+           s.len - s.prompt_len < s.outputs_max;
   }
 
   void decode() {
@@ -123,7 +124,9 @@ class Planning {
       const LiveView& s = view_.live[i];
       if (is_gone(i) || s.state != SeqState::kDecoding) continue;
       if (!can_decode(s)) {
-        wait(s.seq, s.paused ? WaitReason::kConsumer : WaitReason::kLimit);
+        wait(s.seq, s.paused                                ? WaitReason::kConsumer
+                    : s.len - s.prompt_len >= s.outputs_max ? WaitReason::kLimit
+                                                            : WaitReason::kGrammar);
       } else if (lacks(i, s.len) > available_) {
         wait(s.seq, WaitReason::kCapacity);
       } else {

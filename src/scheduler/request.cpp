@@ -38,6 +38,8 @@ std::string_view name(WaitReason reason) {
       return "resume";
     case WaitReason::kLimit:
       return "limit";
+    case WaitReason::kGrammar:
+      return "grammar";
   }
   return "unknown";
 }

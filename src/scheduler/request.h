@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/histogram.h"
+#include "sampling/constraint.h"
 #include "sampling/params.h"
 
 namespace met::scheduler {
@@ -23,10 +24,11 @@ using TokenId = std::int32_t;
 struct Request {
   std::vector<TokenId> prompt;
   sampling::SamplingParams sampling;
-  std::int64_t max_tokens = 16;   ///< clamped to max_seq_len - prompt (R13)
-  std::vector<TokenId> eos_ids;   ///< end with reason `eos`; empty with ignore_eos
-  std::vector<TokenId> stop_ids;  ///< end with reason `stop_token`
-  bool prompt_logprobs = false;   ///< P9: neither uses nor publishes hits
+  std::int64_t max_tokens = 16;                            ///< clamped to max_seq_len - prompt (R13)
+  std::vector<TokenId> eos_ids;                            ///< end with reason `eos`; empty with ignore_eos
+  std::vector<TokenId> stop_ids;                           ///< end with reason `stop_token`
+  std::shared_ptr<const sampling::Constraint> constraint;  ///< null: every token may follow
+  bool prompt_logprobs = false;                            ///< P9: neither uses nor publishes hits
   int prompt_logprobs_top = 0;
   int priority = 0;                        ///< lower runs first (S22)
   std::uint64_t tenant = 0;                ///< from authentication; part of the cache salt (B3)
@@ -90,8 +92,9 @@ enum class WaitReason : std::uint8_t {
   kConsumer,  ///< its event channel is full
   kResume,    ///< parked sequences go first
   kLimit,     ///< its last token is in flight
+  kGrammar,   ///< what may follow depends on a token in flight (E8)
 };
-inline constexpr int kWaitReasons = 7;
+inline constexpr int kWaitReasons = 8;
 
 /// Terminals as `vllm:request_success_total` counts them.
 enum class EndClass : std::uint8_t { kStop, kLength, kAbort, kError, kTimeout };

@@ -20,7 +20,9 @@ scheduler::Request engine_request(const api::GenerationRequest& r, const Service
   out.sampling = prepared.sampling;
   out.max_tokens =
       r.max_tokens.value_or(met.engine.max_seq_len());  // clamped to what the context leaves (R13)
-  if (!r.ignore_eos) out.eos_ids = met.text->eos_ids;
+  out.constraint = prepared.constraint;
+  if (!r.ignore_eos || out.constraint)
+    out.eos_ids = met.text->eos_ids;  // a finished grammar has nothing to go on
   out.stop_ids = r.stop_token_ids;
   out.n = r.best_of.value_or(r.n);
   out.priority = r.priority;

@@ -123,12 +123,22 @@ constexpr Bad kBad[] = {
     // what we lack is refused, never ignored
     {"tools", "[{\"type\":\"function\"}]"},
     {"tool_choice", "\"required\""},
-    {"response_format", "{\"type\":\"json_object\"}"},
+    {"response_format", "{\"type\":\"xml\"}"},
     {"response_format", "\"json\""},
-    {"guided_json", "{\"type\":\"object\"}"},
-    {"structured_outputs", "{\"regex\":\"a\"}"},
+    {"response_format", "{\"type\":\"json_schema\"}"},
+    {"response_format", "{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{}}}"},
+    {"response_format", "{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"x\",\"schema\":\"x\"}}"},
+    {"guided_json", "5"},
+    {"guided_json", "\"{\""},
+    {"guided_regex", "[\"a\"]"},
+    {"guided_choice", "[1]"},
+    {"structured_outputs", "{\"regex\":5}"},
+    {"structured_outputs", "{\"choice\":[]}"},
+    {"structured_outputs", "{\"regex\":\"a\",\"choice\":[\"a\"]}"},
+    {"structured_outputs", "{\"regex\":\"a\",\"whitespace_pattern\":\" \"}"},
+    {"structured_outputs", "[]"},
     {"chat_template", "\"{{ 1 }}\""},
-    {"grammar", "\"root ::= a\""},
+    {"grammar", "5"},
     {"modalities", "[\"audio\"]"},
     {"use_beam_search", "true"},
 };
@@ -155,6 +165,45 @@ TEST(ChatFields, NeutralValuesOfWhatWeLackPass) {
       chat(R"(,"tools":[],"tool_choice":"auto","response_format":{"type":"text"},"guided_choice":[],
       "functions":[],"function_call":"none","modalities":["text"],"use_beam_search":false,"structured_outputs":{})");
   EXPECT_TRUE(r) << r.error().message;
+}
+
+TEST(ChatFields, EveryWayToSayWhatTheTextMustBe) {
+  using grammar::Kind;
+  const struct {
+    const char* member;
+    Kind kind;
+    const char* value;
+  } kCases[] = {
+      {R"("response_format":{"type":"json_object"})", Kind::kJsonObject, "null"},
+      {R"("response_format":{"type":"json_object","schema":{"type":"array"}})", Kind::kJsonSchema,
+       R"({"type":"array"})"},
+      {R"("response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":{"type":"null"}}})",
+       Kind::kJsonSchema, R"({"type":"null"})"},
+      {R"("response_format":{"type":"json_schema","json_schema":{"name":"x"}})", Kind::kJsonObject, "null"},
+      {R"("structured_outputs":{"json":"{\"type\":\"null\"}","regex":null,"disable_any_whitespace":false})",
+       Kind::kJsonSchema, R"({"type":"null"})"},
+      {R"("structured_outputs":{"json_object":true})", Kind::kJsonObject, "null"},
+      {R"("structured_outputs":{"regex":"a+"})", Kind::kRegex, R"("a+")"},
+      {R"("structured_outputs":{"choice":["a","b"]})", Kind::kChoice, R"(["a","b"])"},
+      {R"("structured_outputs":{"structural_tag":"{\"format\":{}}"})", Kind::kStructuralTag,
+       R"({"format":{}})"},
+      {R"("guided_json":{"type":"null"},"guided_decoding_backend":"xgrammar")", Kind::kJsonSchema,
+       R"({"type":"null"})"},
+      {R"("guided_grammar":"root ::= \"a\"")", Kind::kEbnf, R"("root ::= \"a\"")"},
+      {R"("grammar":"root ::= \"a\"")", Kind::kEbnf, R"("root ::= \"a\"")"},
+      {R"("json_schema":{"type":"null"})", Kind::kJsonSchema, R"({"type":"null"})"},
+  };
+  for (const auto& c : kCases) {
+    const auto r = chat(std::string(",") + c.member);
+    ASSERT_TRUE(r) << c.member << ": " << r.error().message;
+    ASSERT_TRUE(r->grammar) << c.member;
+    EXPECT_EQ(r->grammar->kind, c.kind) << c.member;
+    EXPECT_EQ(json::write(r->grammar->value), c.value) << c.member;
+  }
+  const auto two = chat(R"(,"response_format":{"type":"json_object"},"guided_regex":"a")");
+  ASSERT_FALSE(two);
+  EXPECT_THAT(two.error().message, testing::HasSubstr("give one"));
+  EXPECT_FALSE(chat(R"(,"response_format":{"type":"text"})")->grammar);
 }
 
 TEST(ChatFields, ValuesLandWhereTheyBelong) {

@@ -29,7 +29,7 @@ TEST(ToolGrammar, HoldsTheChoice) {
       R"("json_schema":{"type":"object","properties":{"a":{"type":"integer"}}}},"end":"}\n</tool_call>"},)"
       R"({"type":"tag","begin":"<tool_call>\n{\"name\": \"g\", \"arguments\": ","content":{"type":"json_schema",)"
       R"("json_schema":{"type":"object","properties":{},"additionalProperties":false}},"end":"}\n</tool_call>"}],)"
-      R"("separator":"\n","at_least_one":true,"stop_after_first":false}})");
+      R"("separator":"\n","at_least_one":true,"stop_after_first":true}})");
   const std::string one =
       forced(ToolFormat::kHermes, {.mode = Mode::kRequired, .only = {"g"}, .parallel = false});
   EXPECT_FALSE(one.contains("\\\"f\\\""));

@@ -286,19 +286,20 @@ TEST_F(DeviceSamplersTest, CountsOfManyLongPromptsComeInParts) {
       << "one when made, and before the ids' memory is used again";
 }
 
-TEST_F(DeviceSamplersTest, MasksGoToTheRowsThatHaveThem) {
+TEST_F(DeviceSamplersTest, ARowWithoutAMaskMayTakeEveryId) {
   const std::vector<SamplingParams> params(3, seeded());
   const auto batch = batch_of(params);
   const std::vector<std::uint32_t> one{1, 2, 3};
   const std::vector<std::uint32_t> two{4, 5, 6};
   const std::vector<std::span<const std::uint32_t>> masks{one, {}, two};
-  ASSERT_TRUE(samplers_->prepare(batch, stream(), masks));
+  ASSERT_TRUE(samplers_->prepare(batch, stream(), /*masked=*/true));
+  ASSERT_TRUE(samplers_->mask(masks, stream()));
   const SampleArgs args = sample();
   const auto rows = read(args.rows, 3);
   EXPECT_EQ(rows[0].mask, 0);
-  EXPECT_EQ(rows[1].mask, -1);
-  EXPECT_EQ(rows[2].mask, 1);
-  EXPECT_THAT(read(args.masks, 2 * kMaskWords), testing::ElementsAre(1U, 2U, 3U, 4U, 5U, 6U));
+  EXPECT_EQ(rows[1].mask, 1);
+  EXPECT_EQ(rows[2].mask, 2);
+  EXPECT_THAT(read(args.masks, 3 * kMaskWords), testing::ElementsAre(1U, 2U, 3U, ~0U, ~0U, ~0U, 4U, 5U, 6U));
 }
 
 /// Rows that the device does not know are sampled by the reference.
@@ -343,7 +344,8 @@ TEST_F(HostRowTest, KeepsToItsMask) {
   const auto batch = batch_of(params_);
   const std::vector<std::uint32_t> mask{0, 1U << 5, 0};
   const std::vector<std::span<const std::uint32_t>> masks{{}, mask};
-  ASSERT_TRUE(samplers_->prepare(batch, stream(), masks));
+  ASSERT_TRUE(samplers_->prepare(batch, stream(), /*masked=*/true));
+  ASSERT_TRUE(samplers_->mask(masks, stream()));
   EXPECT_EQ(settle(batch).samples[1].id, 37);
 }
 

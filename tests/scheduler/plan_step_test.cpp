@@ -109,6 +109,20 @@ TEST(PlanStep, AResumedSequenceIsTheLastToGoAgain) {  // S15
   EXPECT_EQ(plan.preempt[0].seq, 1);
 }
 
+TEST(PlanStep, ARowWhoseNextIdDependsOnATokenInFlightWaitsAndTheOthersRunOn) {  // E8
+  State state;
+  state.refs = {0};
+  for (SeqIndex seq = 0; seq < 3; ++seq) state.decoding(seq, 40);
+  state.live[1].undecided = true;
+  const StepPlan plan = plan_of(state.finish(/*free=*/9, 7), config_of(8, 300));
+  ASSERT_EQ(plan.rows.size(), 2U);
+  EXPECT_EQ(plan.rows[0].seq, 0);
+  EXPECT_EQ(plan.rows[1].seq, 2);
+  ASSERT_EQ(plan.waits.size(), 1U);
+  EXPECT_EQ(plan.waits[0].reason, WaitReason::kGrammar);
+  EXPECT_EQ(name(plan.waits[0].reason), "grammar");
+}
+
 TEST(PlanStep, AnAdmissionNeverPreempts) {  // S14, Q7
   State state;
   state.refs = {0};

@@ -1,0 +1,98 @@
+#include "api/constraint.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "api/chat_format.h"
+#include "api/thinking_budget.h"
+#include "api/tool_grammar.h"
+#include "core/concat.h"
+
+namespace met::api {
+namespace {
+
+using V = json::Value;
+
+/// The form as a part of a structural tag; nullopt where it cannot be one.
+std::optional<V> as_part(const grammar::Spec& spec) {
+  using grammar::Kind;
+  switch (spec.kind) {
+    case Kind::kJsonObject:
+      return json::Object{{"type", "json_schema"}, {"json_schema", json::Object{{"type", "object"}}}};
+    case Kind::kJsonSchema:
+      return json::Object{{"type", "json_schema"}, {"json_schema", spec.value}};
+    case Kind::kRegex:
+      return json::Object{{"type", "regex"}, {"pattern", spec.value}};
+    case Kind::kEbnf:
+      return json::Object{{"type", "grammar"}, {"grammar", spec.value}};
+    case Kind::kStructuralTag: {
+      const V* format = spec.value.find("format");
+      return format == nullptr ? std::nullopt : std::optional<V>(*format);
+    }
+    case Kind::kChoice: {
+      json::Array choices;
+      for (const V& text : spec.value.as_array())
+        choices.push_back(json::Object{{"type", "const_string"}, {"value", text}});
+      return json::Object{{"type", "or"}, {"elements", std::move(choices)}};
+    }
+  }
+  return std::nullopt;
+}
+
+V either(const V& calls, V form) {
+  json::Array parts;
+  parts.push_back(*calls.find("format"));
+  parts.push_back(std::move(form));
+  json::Object format{{"type", "or"}, {"elements", std::move(parts)}};
+  return json::Object{{"type", "structural_tag"}, {"format", std::move(format)}};
+}
+
+}  // namespace
+
+Result<std::optional<grammar::Spec>> output_grammar(const GenerationRequest& request,
+                                                    const ModelText& model) {
+  if (!has_active_tools(request)) return request.grammar;
+  const CallSpelling spelling{.format = model.habits.tools,
+                              .mistral_arguments = model.tokenizer.find("[ARGS]").has_value(),
+                              .deepseek_tags = model.tokenizer.find("｜DSML｜").has_value()};
+  const auto tag = [](V value) {
+    return grammar::Spec{.kind = grammar::Kind::kStructuralTag, .value = std::move(value), .field = "tools"};
+  };
+  const std::optional<V> calls = forced_calls(spelling, request.tools, request.tool_choice);
+  if (request.tool_choice.mode == ToolChoice::Mode::kRequired) {
+    if (!calls)
+      return unsupported("tool_choice", concat("calls in the format ", text::name(model.habits.tools),
+                                               " cannot be enforced: tool_choice must be none or auto"));
+    return tag(*calls);
+  }
+  if (request.grammar) {
+    std::optional<V> form = as_part(*request.grammar);
+    if (!calls || !form) return request.grammar;
+    return tag(either(*calls, std::move(*form)));
+  }
+  if (std::ranges::none_of(request.tools, &text::Tool::strict)) return std::nullopt;
+  const std::optional<V> free = free_calls(spelling, request.tools, request.tool_choice);
+  if (!free) return std::nullopt;
+  return tag(*free);
+}
+
+Result<std::shared_ptr<const sampling::Constraint>> output_constraint(const GenerationRequest& request,
+                                                                      const ModelText& model,
+                                                                      const text::AnswerFormat& format) {
+  MET_ASSIGN(const std::optional<grammar::Spec> spec, output_grammar(request, model));
+  std::shared_ptr<const sampling::Constraint> constraint;
+  if (spec) {
+    if (model.grammars == nullptr)
+      return unsupported(spec->field, concat(spec->field, " is not served with this model"));
+    // A call in harmony is a channel of its own: it need not wait for the final one.
+    const bool at_once = format.reasoning == text::ReasoningFormat::kHarmony && spec->field == "tools";
+    const grammar::Start start = at_once ? grammar::Start{} : grammar_start(format);
+    MET_ASSIGN(constraint, model.grammars->compile(*spec, start, request.stop_token_ids));
+  }
+  if (const auto budget = thinking_budget(request, model); budget && request.prompts.empty())
+    return thinking_budget_constraint(*budget, format.reasoning, format.start, model.tokenizer,
+                                      std::move(constraint));
+  return constraint;
+}
+
+}  // namespace met::api

@@ -1,0 +1,61 @@
+// Which grammar an answer is held to, by its tools, their choice and the form that was asked for.
+#include "api/constraint.h"
+
+#include <gtest/gtest.h>
+
+namespace met::api {
+namespace {
+
+using text::ToolFormat;
+
+ModelText model_with(ToolFormat format) {
+  auto tokenizer = text::Tokenizer::from_json(
+      R"({"version":"1.0","added_tokens":[],"normalizer":null,"pre_tokenizer":null,"post_processor":null,)"
+      R"("decoder":null,"model":{"type":"WordLevel","vocab":{"a":0,"u":1},"unk_token":"u"}})");
+  EXPECT_TRUE(tokenizer) << tokenizer.error().message;
+  return {.names = {"tiny"},
+          .tokenizer = std::move(*tokenizer),
+          .habits = {.tools = format, .takes_tools = true}};
+}
+
+GenerationRequest chat(const std::string& members) {
+  ParseContext context;
+  context.models = {"tiny"};
+  const auto body = json::parse(R"({"messages":[{"role":"user","content":"x"}])" + members + "}");
+  EXPECT_TRUE(body) << members;
+  auto request = parse_chat(*body, context);
+  EXPECT_TRUE(request) << request.error().message;
+  return std::move(*request);
+}
+
+/// "none", or the type of the outermost format.
+std::string grammar_of(const std::string& members, ToolFormat format = ToolFormat::kHermes) {
+  const auto spec = output_grammar(chat(members), model_with(format));
+  if (!spec) return spec.error().field;
+  if (!*spec) return "none";
+  if ((*spec)->kind != grammar::Kind::kStructuralTag) return (*spec)->field;
+  return (*spec)->value.find("format")->find("type")->as_string();
+}
+
+const std::string kTool = R"(,"tools":[{"type":"function","function":{"name":"f"}}])";
+const std::string kStrict = R"(,"tools":[{"type":"function","function":{"name":"f","strict":true}}])";
+const std::string kForm = R"(,"response_format":{"type":"json_object"})";
+
+// Known faults 7 and 32: a choice that forces a call is held to it.
+TEST(Constraint, FollowsToolsChoiceAndForm) {
+  EXPECT_EQ(grammar_of(""), "none");
+  EXPECT_EQ(grammar_of(kForm), "response_format");
+  EXPECT_EQ(grammar_of(kTool), "none");
+  EXPECT_EQ(grammar_of(kTool + R"(,"tool_choice":"required")"), "tags_with_separator");
+  EXPECT_EQ(grammar_of(kTool + R"(,"tool_choice":{"type":"function","function":{"name":"f"}})"),
+            "tags_with_separator");
+  EXPECT_EQ(grammar_of(kTool + kForm + R"(,"tool_choice":"required")"), "tags_with_separator");
+  EXPECT_EQ(grammar_of(kTool + kForm + R"(,"tool_choice":"none")"), "response_format");
+  EXPECT_EQ(grammar_of(kTool + kForm), "or");
+  EXPECT_EQ(grammar_of(kStrict), "triggered_tags");
+  EXPECT_EQ(grammar_of(kStrict, ToolFormat::kLlama3Json), "none");
+  EXPECT_EQ(grammar_of(kTool + R"(,"tool_choice":"required")", ToolFormat::kPythonic), "tool_choice");
+}
+
+}  // namespace
+}  // namespace met::api
