@@ -70,7 +70,7 @@ std::vector<BufferSize> buffer_sizes(gpu::GpuBackend& device, const config::Mode
 }
 
 // With --batch-invariant every product is cut alike, whatever the number of rows, so that the order of its sums is fixed.
-constexpr ProjectionTile kInvariantTile{.rows = 64, .split = 1, .chunks = 1};
+constexpr ProjectionTile kInvariantTile{.rows = 64, .split = 1, .teams = 1, .chunks = 1};
 const ops::cuda::GemmTile& invariant_tile(DType weights) {
   const auto tiles = ops::cuda::gemm_tiles();
   const std::string_view entry = weights == DType::kBF16 ? "gemm_bf16_128" : "gemm_e4m3_128";
