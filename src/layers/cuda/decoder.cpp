@@ -158,7 +158,8 @@ Result<> Decoder::plan_decode() {
   for (int rows = 8; rows <= kHeadRows; rows *= 2) {
     const ops::cuda::ProjectionShape shape{.n = config_.vocabulary,
                                            .k = hidden,
-                                           .tokens = rows,
+                                           // Kernels for fewer columns add in another order.
+                                           .tokens = limits_.batch_invariant ? static_cast<int>(kHeadRows) : rows,
                                            .tokens_max = static_cast<int>(kHeadRows),
                                            .weights = weights_.head_matrix().type,
                                            .epilogue = Epilogue::kStore};
