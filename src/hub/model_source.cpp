@@ -129,7 +129,8 @@ Result<ModelSource> find_in_caches(const std::string& id, const std::vector<std:
         source->name = id;
         return source;
       }
-      if (snapshot == snapshots.front()) reason = source ? "config.json without weights" : source.error().message;
+      if (snapshot == snapshots.front())
+        reason = source ? "config.json without weights" : source.error().message;
     }
     looked += "\n  " + repository.string() + " (" + reason + ")";
   }

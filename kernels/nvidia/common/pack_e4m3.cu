@@ -20,7 +20,8 @@ constexpr float kE4m3Max = 448.0F;
 __device__ float block_max(float value) {
   __shared__ float partial[kThreads / kWarp];
 #pragma unroll
-  for (int step = kWarp / 2; step > 0; step /= 2) value = fmaxf(value, __shfl_xor_sync(0xffffffffU, value, step));
+  for (int step = kWarp / 2; step > 0; step /= 2)
+    value = fmaxf(value, __shfl_xor_sync(0xffffffffU, value, step));
   if (threadIdx.x % kWarp == 0) partial[threadIdx.x / kWarp] = value;
   __syncthreads();
   float most = 0.0F;
@@ -36,7 +37,8 @@ extern "C" __global__ __launch_bounds__(kThreads) void pack_e4m3(const __nv_bflo
   const __nv_bfloat16* row = w + blockIdx.x * k;
   std::uint8_t* out = q + blockIdx.x * k;
   float most = 0.0F;
-  for (std::int64_t i = threadIdx.x; i < k; i += kThreads) most = fmaxf(most, fabsf(__bfloat162float(row[i])));
+  for (std::int64_t i = threadIdx.x; i < k; i += kThreads)
+    most = fmaxf(most, fabsf(__bfloat162float(row[i])));
   most = block_max(most);
   const float scale = most > 0.0F ? most / kE4m3Max : 1.0F;
   if (threadIdx.x == 0) scales[blockIdx.x] = scale;

@@ -156,13 +156,14 @@ Result<> Decoder::plan_decode() {
     decode_plans_.push_back(plans);
   }
   for (int rows = 8; rows <= kHeadRows; rows *= 2) {
-    const ops::cuda::ProjectionShape shape{.n = config_.vocabulary,
-                                           .k = hidden,
-                                           // Kernels for fewer columns add in another order.
-                                           .tokens = limits_.batch_invariant ? static_cast<int>(kHeadRows) : rows,
-                                           .tokens_max = static_cast<int>(kHeadRows),
-                                           .weights = weights_.head_matrix().type,
-                                           .epilogue = Epilogue::kStore};
+    const ops::cuda::ProjectionShape shape{
+        .n = config_.vocabulary,
+        .k = hidden,
+        // Kernels for fewer columns add in another order.
+        .tokens = limits_.batch_invariant ? static_cast<int>(kHeadRows) : rows,
+        .tokens_max = static_cast<int>(kHeadRows),
+        .weights = weights_.head_matrix().type,
+        .epilogue = Epilogue::kStore};
     MET_ASSIGN(const auto plan, limits_.batch_invariant
                                     ? ops::cuda::plan_projection(device_, shape, kInvariantTile)
                                     : ops::cuda::plan_projection(device_, shape));
