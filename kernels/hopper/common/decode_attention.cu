@@ -29,7 +29,6 @@ constexpr int kWarp = 32;
 constexpr unsigned kAll = 0xffffffffU;
 constexpr float kLog2e = 1.4426950408889634F;
 constexpr int kSplitsMax = 128;
-constexpr int kSplitTokensMin = 256;  // of a split where contexts are divided evenly
 
 __device__ inline float exp2_fast(float x) {
   float y;
@@ -124,9 +123,7 @@ __device__ Work work_of(const met::DecodeAttentionArgs& args, const met::StepRow
   w.first = w.from / kBlockTokens;
   const int tiles = (w.blocks - w.first + C::kTileBlocks - 1) / C::kTileBlocks;
   // A join costs more than a short split saves.
-  const int least = C::kWarps * C::kDepth * C::kTileTokens > kSplitTokensMin
-                        ? C::kWarps * C::kDepth
-                        : kSplitTokensMin / C::kTileTokens;
+  const int least = max(C::kWarps * C::kDepth, args.split_tokens_min / C::kTileTokens);
   const int each = args.split_tokens > 0 ? max(1, args.split_tokens / C::kTileTokens)
                                          : max(least, (tiles + args.splits - 1) / args.splits);
   w.active = (tiles + each - 1) / each;

@@ -137,6 +137,7 @@ struct DecodeAttentionArgs {
   std::int32_t splits;     // blocks of the grid that share a row and key-value head
   std::int32_t
       split_tokens;  // 0: contexts are divided evenly; else fixed, so that a row's sums do not depend on the batch
+  std::int32_t split_tokens_min = 256;  // of a split where contexts are divided evenly
 };
 
 /// Rotation and cache write for prefill (module `rope_kv`): tokens from the first one behind the decode rows on.
