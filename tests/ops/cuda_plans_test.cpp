@@ -2,6 +2,7 @@
 // shared memory and covers all rows. No device is needed: an H200's numbers on the mock.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "gpu/mock/mock_backend.h"
@@ -46,6 +47,15 @@ TEST(CudaPlans, EveryProjectionFits) {
     for (const Matrix& m : kMatrices) {
       if (weights == DType::kF8E4M3 && m.k % 64 != 0) continue;
       for (const int tokens : {1, 2, 8, 9, 16, 24, 32, 40, 64, 128, 256}) {
+        const auto beside = plan_projection(device, {.n = m.n,
+                                                     .k = m.k,
+                                                     .tokens = std::min(tokens, 8),
+                                                     .tokens_max = 256,
+                                                     .weights = weights,
+                                                     .epilogue = m.epilogue,
+                                                     .shared_max = 128 << 10});
+        ASSERT_TRUE(beside) << text(m, tokens) << ": " << beside.error().message;
+        EXPECT_LE(beside->shared_bytes, 128U << 10) << text(m, tokens);
         const auto plan = plan_projection(device, {.n = m.n,
                                                    .k = m.k,
                                                    .tokens = tokens,

@@ -10,7 +10,10 @@ namespace met::layers::cuda {
 
 namespace {
 
-constexpr int kSmallestPrefill = 64;        // tokens that the least prefill plan is for
+constexpr int kSmallestPrefill = 64;  // tokens that the least prefill plan is for
+// A projection of few rows leaves room on its multiprocessor for the attention in front of it or behind it.
+constexpr int kFewRows = 8;
+constexpr int kSharedBeside = 128 << 10;
 constexpr std::int64_t kSquareParts = 512;  // the most that a projection divides its rows into
 
 // One buffer of StepTensors: which member it is and how many bytes it takes.
@@ -136,7 +139,8 @@ Result<> Decoder::plan_decode() {
                                                       .tokens = bucket,
                                                       .tokens_max = static_cast<int>(token_rows(limits_)),
                                                       .weights = matrix.type,
-                                                      .epilogue = epilogue}));
+                                                      .epilogue = epilogue,
+                                                      .shared_max = bucket <= kFewRows ? kSharedBeside : 0}));
       log_route("projection", bucket, matrix.n, matrix.k,
                 std::to_string(made.columns) + " columns, tiles of " + std::to_string(made.tile.rows) +
                     " rows, k in " + std::to_string(made.tile.split) + ", " +
