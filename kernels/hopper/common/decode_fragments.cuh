@@ -1,9 +1,9 @@
 // Fragments of mma.sync m16n8k16 as decode attention fills them, straight from paged keys and values in global memory.
 //
-// S^T[16 tokens, 8 heads] += K[16 tokens, d] Q^T[d, 8 heads];  O^T[d, 8 heads] += V^T[d, 16 tokens] P^T[16 tokens, 8
-// heads]. Both sums run over indices whose order is free, and rows of O^T may be any dimensions, so the assignment of
-// dimensions to fragments is chosen such that a lane's part of a row lies in few whole vectors: no shared memory, no
-// transposition of keys, one byte permutation a register of values.
+// S[16 heads, 8 tokens] += Q[16 heads, d] K^T[d, 8 tokens];  O^T[d, 8 heads] += V^T[d, 16 tokens] P^T[16 tokens, 8 heads].
+// Where S leaves a value is where P^T wants it. Both sums run over indices whose order is free, and rows of O^T may be any
+// dimensions, so the assignment of dimensions to fragments is chosen such that a lane's part of a row lies in few whole
+// vectors: no shared memory, keys are fragments as they were loaded, values take one byte permutation a register.
 //
 // Lane = 4 g + t. Keys: lane reads tokens g and g + 8, of every 4 * kKeyVector bytes those from t * kKeyVector on.
 // Values: tokens 2t, 2t + 1, 2t + 8, 2t + 9, of every 8 * kValueVector bytes those from g * kValueVector on.
@@ -67,13 +67,6 @@ __device__ inline std::uint32_t widen(std::uint32_t two) {
   std::uint32_t wide;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(wide) : "h"(static_cast<std::uint16_t>(two)));
   return wide;
-}
-
-/// Transposes an 8 x 8 matrix of 16-bit values, a row of which lies in four neighbouring lanes.
-__device__ inline std::uint32_t transpose(std::uint32_t rows) {
-  std::uint32_t columns;
-  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(columns) : "r"(rows));
-  return columns;
 }
 
 // ---- loads ----
@@ -162,17 +155,12 @@ struct KeyBlock {
           load_shared<L::kKeyVector>(words[half] + v * (L::kKeyVector / 4),
                                      key + v * 4 * L::kKeyVector + lane % 4 * L::kKeyVector);
   }
-  __device__ void fragment(int step, std::uint32_t (&a)[4]) const {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      if constexpr (Cache::kBytes == 2) {
-        a[half] = words[half][2 * step];
-        a[half + 2] = words[half][2 * step + 1];
-      } else {
-        a[half] = widen(words[half][step] & 0xffffU);
-        a[half + 2] = widen(words[half][step] >> 16);
-      }
-    }
+  /// Of eight tokens: which half of the block.
+  __device__ uint2 fragment(int half, int step) const {
+    if constexpr (Cache::kBytes == 2)
+      return make_uint2(words[half][2 * step], words[half][2 * step + 1]);
+    else
+      return make_uint2(widen(words[half][step] & 0xffffU), widen(words[half][step] >> 16));
   }
 };
 

@@ -10,13 +10,12 @@ namespace {
 
 constexpr int kSplitsMax = 128;          // as kernels/hopper/common/decode_attention.cu
 constexpr int kFixedSplitTokens = 2048;  // of a split where splits are fixed
-constexpr int kBlockTokens = 16;
 
-/// Least tokens of a split of an evenly divided context; where rows alone give kBlocksFull blocks, splits serve long
+/// Least tokens of a split of an evenly divided context; where rows alone give kItemsFull items, splits serve long
 /// contexts only: at 128 rows of 300 tokens a minimum of 256 cost 5.5 % of the whole step against 2048.
 constexpr int kSplitTokensMin = 256;
 constexpr int kSplitTokensMinFull = 2048;
-constexpr int kBlocksFull = 512;
+constexpr int kItemsFull = 512;
 
 /// An entry of the module: `decode_attention_d<head_dim>_<cache>_<variant>`.
 struct Variant {
@@ -25,8 +24,9 @@ struct Variant {
   int warps;
   int blocks_per_sm;  ///< that run at once
 };
-constexpr Variant kFew{"h8_wide", 8, 8, 1};  // fewer rows than fill the device: 128 KB in flight a block
-constexpr Variant kMany{"h8", 8, 4, 3};
+constexpr Variant kFew{"h8_wide", 8, 8,
+                       1};  // a row and key-value head for each SM or fewer: 0.90 of bandwidth at 32k x 16
+constexpr Variant kMany{"h8", 8, 4, 2};  // 256 x 256: 0.75 of bandwidth, kFew 0.59
 constexpr Variant kManyHeads{"h16", 16, 4, 2};
 
 bool known(int head_dim) {
@@ -37,18 +37,24 @@ bool known(int head_dim) {
 Variant variant_of(const DecodeAttentionShape& shape, int multiprocessors) {
   if (shape.heads / shape.kv_heads > kMany.heads && shape.head_dim <= 128) return kManyHeads;
   const bool wide = shape.head_dim == 64 || shape.head_dim == 128;
-  if (wide && 2 * shape.rows_max * shape.kv_heads <= multiprocessors) return kFew;
+  // Another variant adds in another order, so where splits are fixed there is one for all rows_max.
+  if (wide && !shape.fixed_splits && shape.rows_max * shape.kv_heads <= multiprocessors) return kFew;
   return kMany;
 }
 
-/// Blocks of the grid that share a row and key-value head: one full wave where that is possible, else four, so that
-/// the last is a small part.
+/// Parts that a long context is divided into: as many as fill the device once, or where rows alone fill it more than
+/// once, the fewest that leave less than a tenth of the last round idle.
 int splits_of(const DecodeAttentionShape& shape, const Variant& v, int parts, int multiprocessors) {
   const int slots = multiprocessors * v.blocks_per_sm;
-  const int blocks = shape.rows_max * shape.kv_heads * parts;
-  const int useful = std::max(1, shape.positions_max / (v.warps * kBlockTokens));
-  const int wanted = blocks <= slots ? slots / blocks : (4 * slots + blocks - 1) / blocks;
-  return std::clamp(wanted, 1, std::min(useful, kSplitsMax));
+  const int items = shape.rows_max * shape.kv_heads * parts;
+  const int useful = std::clamp(shape.positions_max / kSplitTokensMin, 1, kSplitsMax);
+  if (items <= slots) return std::min(slots / items, useful);
+  constexpr int kRoundsMax = 4;
+  for (int splits = 1; splits < std::min(kRoundsMax, useful); ++splits) {
+    const int rounds = (items * splits + slots - 1) / slots;
+    if (10 * items * splits >= 9 * rounds * slots) return splits;
+  }
+  return std::min(kRoundsMax, useful);
 }
 
 }  // namespace
@@ -67,7 +73,10 @@ Result<DecodeAttentionPlan> plan_decode_attention(gpu::GpuBackend& device,
   const int multiprocessors = std::max(1, device.info().multiprocessors);
   const Variant v = variant_of(shape, multiprocessors);
   const int parts = (shape.heads / shape.kv_heads + v.heads - 1) / v.heads;
-  DecodeAttentionPlan plan{.device = &device, .block = {static_cast<std::uint32_t>(v.warps) * 32}};
+  DecodeAttentionPlan plan{.device = &device,
+                           .block = {static_cast<std::uint32_t>(v.warps) * 32},
+                           .split_tokens_min = kSplitTokensMin};
+  if (shape.rows_max * shape.kv_heads * parts >= kItemsFull) plan.split_tokens_min = kSplitTokensMinFull;
   const std::string entry = "decode_attention_d" + std::to_string(shape.head_dim) +
                             (shape.cache == DType::kBF16 ? "_bf16_" : "_e4m3_") + v.name;
   plan.kernel = look_up(device, "decode_attention", entry);
@@ -78,8 +87,10 @@ Result<DecodeAttentionPlan> plan_decode_attention(gpu::GpuBackend& device,
   } else {
     plan.splits = splits_of(shape, v, parts, multiprocessors);
   }
-  plan.grid = {static_cast<std::uint32_t>(plan.splits), static_cast<std::uint32_t>(shape.kv_heads * parts),
-               static_cast<std::uint32_t>(shape.rows_max)};
+  const int groups = shape.kv_heads * parts;
+  const int resident = std::max(1, multiprocessors * v.blocks_per_sm / groups);
+  plan.grid = {static_cast<std::uint32_t>(std::clamp(plan.splits * shape.rows_max, 1, resident)),
+               static_cast<std::uint32_t>(groups)};
   const auto rows = static_cast<std::size_t>(shape.rows_max);
   plan.partial_bytes = plan.splits == 1 ? 0
                                         : rows * static_cast<std::size_t>(shape.heads) *
@@ -93,8 +104,8 @@ gpu::KernelLaunch decode_attention_launch(const DecodeAttentionPlan& plan, const
   DecodeAttentionArgs own = args;
   own.splits = plan.splits;
   own.split_tokens = plan.split_tokens;
-  own.split_tokens_min =
-      static_cast<int>(plan.grid.y * plan.grid.z) < kBlocksFull ? kSplitTokensMin : kSplitTokensMinFull;
+  own.split_tokens_min = plan.split_tokens_min;
+  own.group = args.layer.heads / args.layer.kv_heads;
   gpu::KernelLaunch launch(plan.kernel, plan.grid, plan.block);
   launch.scalar(own).dependent();
   return launch;

@@ -31,12 +31,13 @@ struct DecodeAttentionPlan {
   gpu::Dim3 block;
   int splits = 1;
   int split_tokens = 0;
+  int split_tokens_min = 0;
   std::size_t partial_bytes = 0;   ///< of DecodeAttentionArgs::partial, any contents
   std::size_t finished_bytes = 0;  ///< of DecodeAttentionArgs::finished, zero before the first launch
 };
 
 Result<DecodeAttentionPlan> plan_decode_attention(gpu::GpuBackend& device, const DecodeAttentionShape& shape);
-/// `args` but for splits and split_tokens, which are the plan's.
+/// `args` but for its last four members, which are the plan's.
 Result<> decode_attention(const DecodeAttentionPlan& plan, const DecodeAttentionArgs& args,
                           gpu::Stream stream);
 /// The launch alone, for a caller that enqueues it itself.

@@ -12,6 +12,8 @@ namespace {
 
 constexpr int kBlockTokens = 16;
 constexpr float kEps = 1e-6F;
+constexpr std::uint32_t kBlocks =
+    5;  // of the grid, where a case sets its splits: blocks take several items each
 
 struct AttentionCase {
   int heads, kv_heads, head_dim;
@@ -255,9 +257,10 @@ Result<OpCase> decode_attention(GpuBackend& gpu, const AttentionCase& c, bool ti
                                                                .positions_max = std::max(4096, longest(c))}));
   if (c.splits > 0) {
     plan.partial_bytes = static_cast<std::size_t>(in.rows_max * c.heads * c.splits * (c.head_dim + 2)) * 4;
-    plan.grid.x = static_cast<std::uint32_t>(c.splits);
+    plan.grid.x = kBlocks;
     plan.splits = c.splits;
     plan.split_tokens = c.split_tokens;
+    plan.split_tokens_min = 16;
   }
   const StepCounts counts{rows, rows, rows, rows};
   const bool e4m3 = is_e4m3(c);
@@ -311,7 +314,9 @@ Result<OpCase> decode_attention(GpuBackend& gpu, const AttentionCase& c, bool ti
                                                   .partial = floats(11),
                                                   .finished = static_cast<std::int32_t*>(at(12)),
                                                   .splits = 0,
-                                                  .split_tokens = 0})};
+                                                  .split_tokens = 0,
+                                                  .split_tokens_min = 0,
+                                                  .group = 0})};
   };
   double tokens = 0;
   for (const int context : c.contexts) tokens += c.window > 0 ? std::min(context, c.window) : context;

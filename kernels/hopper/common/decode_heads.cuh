@@ -1,0 +1,173 @@
+// Decode attention's queries, and the new key and value: head norms, rotation, cache write.
+#pragma once
+
+#include "decode_work.cuh"
+
+namespace {
+
+/// Norm weights, for all items.
+template <class C>
+__device__ void fetch_weights(const met::AttentionLayerArgs& layer, Shared<C>& shared) {
+  for (int d = static_cast<int>(threadIdx.x); d < C::kDim; d += C::kThreads) {
+    shared.q_norm[d] = layer.q_norm != nullptr ? layer.q_norm[d] : 1.0F;
+    shared.k_norm[d] = layer.k_norm != nullptr ? layer.k_norm[d] : 1.0F;
+  }
+}
+
+/// Rotation at the row's position.
+template <class C>
+__device__ void prepare_rotation(const met::AttentionLayerArgs& layer, const Work& work, Shared<C>& shared) {
+  if (layer.inv_freq == nullptr) return;
+  for (int i = static_cast<int>(threadIdx.x); i < layer.rotary_dim / 2; i += C::kThreads) {
+    float sine, cosine;
+    sincosf(__fmul_rn(static_cast<float>(work.row.position), __ldg(layer.inv_freq + i)), &sine, &cosine);
+    shared.cosine[i] = cosine * layer.rope_scale;
+    shared.sine[i] = sine * layer.rope_scale;
+  }
+}
+
+/// Value d of a head after rotation.
+template <class C>
+__device__ float rotated(const met::AttentionLayerArgs& layer, const Shared<C>& shared, const float* head,
+                         int d) {
+  if (layer.inv_freq == nullptr || d >= layer.rotary_dim) return head[d];
+  const int half = layer.rotary_dim / 2;
+  const bool second = layer.interleaved != 0 ? d % 2 != 0 : d >= half;
+  const int pair = layer.interleaved != 0 ? d / 2 : second ? d - half : d;
+  const int apart = layer.interleaved != 0 ? 1 : half;
+  const float a = head[second ? d - apart : d];
+  const float b = head[second ? d : d + apart];
+  const float cosine = shared.cosine[pair];
+  const float sine = shared.sine[pair];
+  return second ? fmaf(b, cosine, a * sine) : fmaf(a, cosine, -b * sine);
+}
+
+template <class C>
+struct HeadPairs {
+  float2 x[C::kPairs];
+};
+
+template <class C>
+__device__ void norm_and_rotate(const met::AttentionLayerArgs& layer, Shared<C>& shared, const float* weights,
+                                int warp, int lane, HeadPairs<C>& head) {
+  float* own = shared.turned[warp];
+  if (weights != nullptr) {
+    float sum = 0.0F;
+#pragma unroll
+    for (int j = 0; j < C::kPairs; ++j) sum += fmaf(head.x[j].x, head.x[j].x, head.x[j].y * head.x[j].y);
+    const float scale = rsqrtf(warp_sum(sum) / static_cast<float>(C::kDim) + layer.norm_eps);
+#pragma unroll
+    for (int j = 0; j < C::kPairs; ++j) {
+      const int d = min(2 * (j * kWarp + lane), C::kDim - 2);
+      head.x[j].x *= scale * weights[d];
+      head.x[j].y *= scale * weights[d + 1];
+    }
+  }
+  if (layer.inv_freq == nullptr) return;
+  __syncwarp();
+#pragma unroll
+  for (int j = 0; j < C::kPairs; ++j) {
+    const int pair = j * kWarp + lane;
+    if (pair < C::kDim / 2) *reinterpret_cast<float2*>(own + 2 * pair) = head.x[j];
+  }
+  __syncwarp();
+#pragma unroll
+  for (int j = 0; j < C::kPairs; ++j) {
+    const int pair = j * kWarp + lane;
+    if (pair < C::kDim / 2)
+      head.x[j] =
+          make_float2(rotated<C>(layer, shared, own, 2 * pair), rotated<C>(layer, shared, own, 2 * pair + 1));
+  }
+}
+
+/// Rounds a new key or value as the cache does, for this block and, where it is the one to do so, into the cache.
+template <class C>
+__device__ void keep(const HeadPairs<C>& head, float inverse_scale, typename C::Cache::Stored* own,
+                     typename C::Cache::Stored* slot, int lane) {
+#pragma unroll
+  for (int j = 0; j < C::kPairs; ++j) {
+    const int d = 2 * (j * kWarp + lane);
+    if (d >= C::kDim) continue;
+    own[d] = C::Cache::store(head.x[j].x, inverse_scale);
+    own[d + 1] = C::Cache::store(head.x[j].y, inverse_scale);
+    if (slot == nullptr) continue;
+    slot[d] = own[d];
+    slot[d + 1] = own[d + 1];
+  }
+}
+
+/// Queries of the block's heads and, in the split of the newest position, its key and value, as projected: a warp takes
+/// every kWarps-th of them.
+template <class C>
+struct RawHeads {
+  std::uint32_t pairs[C::kUnits][C::kPairs];
+
+  __device__ static int units(const Work& work) { return work.heads + (work.newest ? 2 : 0); }
+  __device__ void load(const met::DecodeAttentionArgs& args, const Work& work, int warp, int lane) {
+    const met::AttentionLayerArgs& layer = args.layer;
+    const met::Bf16Bits* token = args.qkv + static_cast<std::int64_t>(work.row.token_begin) *
+                                                (layer.heads + 2 * layer.kv_heads) * C::kDim;
+#pragma unroll
+    for (int i = 0; i < C::kUnits; ++i) {
+      const int unit = warp + i * C::kWarps;
+      const int head = unit < work.heads    ? work.head + unit
+                       : unit == work.heads ? layer.heads + work.kv_head
+                                            : layer.heads + layer.kv_heads + work.kv_head;
+      const auto* from =
+          reinterpret_cast<const std::uint32_t*>(token + static_cast<std::int64_t>(head) * C::kDim);
+#pragma unroll
+      for (int j = 0; j < C::kPairs; ++j) {
+        const int pair = j * kWarp + lane;
+        pairs[i][j] = unit < units(work) && pair < C::kDim / 2 ? __ldcg(from + pair) : 0U;
+      }
+    }
+  }
+  __device__ HeadPairs<C> head(int i) const {
+    HeadPairs<C> values;
+#pragma unroll
+    for (int j = 0; j < C::kPairs; ++j)
+      values.x[j] =
+          make_float2(__uint_as_float(pairs[i][j] << 16), __uint_as_float(pairs[i][j] & 0xffff0000U));
+    return values;
+  }
+};
+
+/// Values d and d + 1 of query head `head`, where the products look for them.
+template <class C>
+__device__ void put_query(Shared<C>& shared, int head, int d, std::uint32_t pair) {
+  constexpr int kElements = Layout<typename C::Cache, C::kDim>::kKeyVector / C::Cache::kBytes;
+  const int step = d / (4 * kElements) * (kElements / 4) + d % kElements / 4;
+  const int lane = head % 8 * 4 + d / kElements % 4;
+  shared.query[step][lane][head / 8 + d % 4 / 2 * 2] = pair;
+}
+
+/// From projected heads to what the products take; the new key and value also go to the cache.
+template <class C>
+__device__ void prepare_heads(const met::AttentionLayerArgs& layer, const Work& work, const RawHeads<C>& raw,
+                              std::int64_t slot, Shared<C>& shared, int warp, int lane) {
+  using Stored = typename C::Cache::Stored;
+#pragma unroll
+  for (int i = 0; i < C::kUnits; ++i) {
+    const int unit = warp + i * C::kWarps;
+    if (unit >= raw.units(work)) break;
+    HeadPairs<C> head = raw.head(i);
+    if (unit < work.heads) {
+      norm_and_rotate<C>(layer, shared, layer.q_norm != nullptr ? shared.q_norm : nullptr, warp, lane, head);
+#pragma unroll
+      for (int j = 0; j < C::kPairs; ++j) {
+        const int pair = j * kWarp + lane;
+        if (pair < C::kDim / 2)
+          put_query<C>(shared, unit, 2 * pair, C::Cache::pack(head.x[j].x, head.x[j].y));
+      }
+    } else if (unit == work.heads) {
+      norm_and_rotate<C>(layer, shared, layer.k_norm != nullptr ? shared.k_norm : nullptr, warp, lane, head);
+      keep<C>(head, 1.0F / layer.k_scale, shared.key,
+              work.writes_kv ? static_cast<Stored*>(layer.k_cache) + slot : nullptr, lane);
+    } else {
+      keep<C>(head, 1.0F / layer.v_scale, shared.value,
+              work.writes_kv ? static_cast<Stored*>(layer.v_cache) + slot : nullptr, lane);
+    }
+  }
+}
+
+}  // namespace
