@@ -1,10 +1,10 @@
-// Barriers in shared memory (mbarrier), bulk tensor copies (TMA), clusters and register budgets of sm_90a.
+// Bulk tensor copies (TMA), barriers across a cluster and register budgets of sm_90a, beside barrier.cuh.
 // Addresses of shared memory are 32-bit, as the instructions take them.
 #pragma once
 
 #include <cstdint>
 
-#include "cluster.cuh"
+#include "barrier.cuh"
 #include "met/cuda_ops.h"
 
 namespace {
@@ -12,38 +12,10 @@ namespace {
 /// Number of the warp in its block, known to the compiler to be the same in all lanes: branches on it do not diverge.
 __device__ inline int warp_index() { return __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x) / 32, 0); }
 
-// ---- barriers ----
-
-__device__ inline void barrier_init(std::uint32_t barrier, std::uint32_t arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
-}
-
-/// Makes initialised barriers visible to the copy engine and to the cluster; a block or cluster barrier follows.
-__device__ inline void barrier_init_fence() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-/// Arrives and announces `bytes` that copies will bring in this phase.
-__device__ inline void barrier_expect(std::uint32_t barrier, std::uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-               : "memory");
-}
+// ---- barriers, beside those of barrier.cuh ----
 
 __device__ inline void barrier_arrive(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-/// Waits until the phase of the given parity has ended. A fresh barrier: parity 1 has.
-__device__ inline void barrier_wait(std::uint32_t barrier, std::uint32_t parity) {
-  asm volatile(
-      "{\n"
-      ".reg .pred done;\n"
-      "again:\n"
-      "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again;\n"
-      "}" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
 }
 
 /// As barrier_wait, for a barrier that other blocks of the cluster arrive at.
@@ -185,18 +157,6 @@ __device__ inline void load_box_multicast(std::uint32_t to, const met::DeviceTen
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
       "[%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
       "l"(&map), "r"(column), "r"(row), "r"(barrier), "h"(blocks)
-      : "memory");
-}
-
-/// Ordinary writes of shared memory before it become visible to the copy engine and to WGMMA.
-__device__ inline void async_proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-/// `bytes` of plain memory, a multiple of 16, both sides 16-byte aligned; they count at `barrier`.
-__device__ inline void load_bytes(std::uint32_t to, const void* from, std::uint32_t bytes,
-                                  std::uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-      "l"(from), "r"(bytes), "r"(barrier)
       : "memory");
 }
 

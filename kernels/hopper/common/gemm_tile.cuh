@@ -204,8 +204,8 @@ __device__ void load_x(const GemmArgs& args, const Shared<T>& shared, int stage,
   if constexpr (T::kScaleBytes > 0) {
     const int scales_row =
         row < args.x_scales_ld ? row : 0;  // the second tile of a pair may lie behind all rows
-    load_bytes(shared.scales(stage), args.x_scales + block * args.x_scales_ld + scales_row, T::kScaleBytes,
-               full);
+    bulk_copy(shared.scales(stage), args.x_scales + block * args.x_scales_ld + scales_row, T::kScaleBytes,
+              full);
   }
 }
 

@@ -27,14 +27,6 @@ __device__ inline uint2 widen_word(std::uint32_t four) {
   return make_uint2(widen_pair(__byte_perm(four, 0, 0x1404)), widen_pair(__byte_perm(four, 0, 0x3424)));
 }
 
-/// Copies `bytes`, a multiple of 16, into shared memory; they count at `barrier`.
-__device__ inline void bulk_copy(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-      "l"(from), "r"(bytes), "r"(barrier)
-      : "memory");
-}
-
 /// Where one thread's sixteen values of a row lie in a tile of slabs of 64 columns with 128-byte swizzle.
 struct WidenedPlace {
   std::uint32_t first, second;  // offsets of two units of 16 bytes

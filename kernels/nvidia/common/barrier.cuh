@@ -36,7 +36,7 @@ __device__ inline void barrier_wait(std::uint32_t barrier, std::uint32_t parity)
       : "memory");
 }
 
-/// Ordinary accesses of shared memory before it come before those of the copy engine behind it.
+/// Ordinary accesses of shared memory before it come before those of the copy engine and of WGMMA behind it.
 __device__ inline void async_proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 /// Copies `bytes` from global memory, which count at `barrier`. Addresses and bytes are multiples of 16.
