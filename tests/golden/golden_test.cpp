@@ -81,14 +81,7 @@ TEST_P(Golden, ChunksBatchesAndCachedPrefixesGiveTheSameBits) {
     const auto whole = model.step({{.sequence = ++sequence, .ids = prompt.ids}})[0];
     const int first = sequence;
     for (const std::size_t chunk : {std::size_t{1}, std::size_t{7}, std::size_t{16}, std::size_t{64}}) {
-      ++sequence;
-      std::vector<float> last;
-      for (std::size_t at = 0; at < prompt.ids.size(); at += chunk) {
-        const std::size_t end = std::min(at + chunk, prompt.ids.size());
-        last = model.step({{.sequence = sequence,
-                            .ids = Ids(prompt.ids.begin() + static_cast<std::ptrdiff_t>(at),
-                                       prompt.ids.begin() + static_cast<std::ptrdiff_t>(end))}})[0];
-      }
+      const std::vector<float> last = model.step_in_chunks(++sequence, prompt.ids, chunk);
       ASSERT_EQ(last, whole) << "chunks of " << chunk;
     }
     if (const std::size_t cached = (prompt.ids.size() - 1) / 16 * 16; cached > 0) {

@@ -88,4 +88,15 @@ std::vector<std::vector<float>> TestModel::step(const std::vector<Feed>& feeds) 
   return logits;
 }
 
+std::vector<float> TestModel::step_in_chunks(int sequence, const Ids& ids, std::size_t chunk) {
+  std::vector<float> last;
+  for (std::size_t at = 0; at < ids.size(); at += chunk) {
+    const std::size_t end = std::min(at + chunk, ids.size());
+    last = step({{.sequence = sequence,
+                  .ids = Ids(ids.begin() + static_cast<std::ptrdiff_t>(at),
+                             ids.begin() + static_cast<std::ptrdiff_t>(end))}})[0];
+  }
+  return last;
+}
+
 }  // namespace met::golden

@@ -41,6 +41,8 @@ class TestModel {
   };
   /// Runs one step; the logits of each row's last token.
   std::vector<std::vector<float>> step(const std::vector<Feed>& feeds);
+  /// Feeds `ids` alone, `chunk` a step; the last token's logits.
+  std::vector<float> step_in_chunks(int sequence, const Ids& ids, std::size_t chunk);
   engine::DirectSession* operator->() { return &*session_; }
 
  private:
