@@ -480,7 +480,8 @@ class Consumer {
     const std::uint64_t v = wgmma_descriptor_rows(shared_.v(values_.stage), C::kKeySlabBytes);
 #pragma unroll
     for (int i = 0; i < kKeys / 16; ++i)
-      WgmmaRegisters<C::kWide>::bf16(o, p + 4 * i, v + ((i * 16 * kSlabRowBytes) >> 4));
+      WgmmaRegisters<C::kWide>::template bf16<Fastest::kColumns>(o, p + 4 * i,
+                                                                 v + ((i * 16 * kSlabRowBytes) >> 4));
   }
 
   __device__ SeenColumns seen(const PrefillItem& item, int tile) const {

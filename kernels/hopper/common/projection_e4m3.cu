@@ -8,7 +8,7 @@
 // Cost     as projection.cu with half the bytes of W. Widening takes 9 instructions for 4 weights: about 40 bytes a cycle
 //          and multiprocessor, twice what memory brings.
 #include "projection_kernel.cuh"
-#include "wgmma_registers_k.cuh"
+#include "wgmma_registers.cuh"
 
 namespace {
 
@@ -52,8 +52,8 @@ struct E4m3Weights {
       wgmma_fence();
 #pragma unroll
       for (int step = 0; step < kChunkSteps; ++step)
-        WgmmaRegistersK<N>::bf16(to.sums[step % Accumulators<N>::kSets], a[half] + 4 * step,
-                                 b + step * kStepUnits);
+        WgmmaRegisters<N>::template bf16<Fastest::kK>(to.sums[step % Accumulators<N>::kSets],
+                                                      a[half] + 4 * step, b + step * kStepUnits);
       wgmma_commit();
       wgmma_wait<1>();
     }
