@@ -132,14 +132,16 @@ Event Channel::wait() {
 }
 
 void Channel::on_ready(std::function<void()> wake) {
-  bool ready = false;
-  {
-    const std::lock_guard lock(mutex_);
-    ready = !is_empty();
-  }
+  // The wake stands before the channel is looked at: an event written in between is then told by its writer.
   const std::lock_guard lock(wake_mutex_);
   wake_ = std::move(wake);
-  if (ready && wake_) wake_();
+  if (!wake_) return;
+  bool ready = false;
+  {
+    const std::lock_guard look(mutex_);
+    ready = !is_empty();
+  }
+  if (ready) wake_();
 }
 
 }  // namespace met::scheduler

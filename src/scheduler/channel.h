@@ -67,7 +67,7 @@ class Channel {
   std::vector<Choice> choices_;
   std::size_t cursor_ = 0;  ///< choice that is read next, so that none waits for another's tokens
 
-  // Held while the wake runs, so that replacing it waits for a call in progress. Never together with mutex_.
+  // Held while the wake runs, so that replacing it waits for a call in progress. Taken before mutex_, if both.
   std::mutex wake_mutex_;
   std::function<void()> wake_;
 };
