@@ -4,7 +4,7 @@
 #include <map>
 
 #include "closure/schema.h"
-#include "closure/sha256.h"
+#include "core/sha256.h"
 
 namespace met::closure {
 

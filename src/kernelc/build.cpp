@@ -6,7 +6,7 @@
 
 #include "closure/checks.h"
 #include "closure/schema.h"
-#include "closure/sha256.h"
+#include "core/sha256.h"
 #include "kernelc/jobs.h"
 #include "kernelc/plan.h"
 #include "kernelc/selection.h"
@@ -28,7 +28,7 @@ Result<> check_run(const Command& command) {
 Result<fs::path> assemble_images(const Plan& plan, const Options& options) {
   const std::string text = write_images(plan);
   if (text.empty()) return fs::path();
-  const std::string key = closure::Sha256().field(text).field(options.cxx).hex().substr(0, 40);
+  const std::string key = Sha256().field(text).field(options.cxx).hex().substr(0, 40);
   const fs::path object = options.cache / ("images-" + key + ".o");
   if (fs::exists(object)) return object;
   const fs::path source = options.out / "images.s";

@@ -5,7 +5,7 @@
 
 #include "closure/includes.h"
 #include "closure/schema.h"
-#include "closure/sha256.h"
+#include "core/sha256.h"
 
 namespace met::kernelc {
 namespace {
@@ -19,7 +19,7 @@ std::string role_folder(const Target& target, Role role) {
 }
 
 std::string header_folder(const Target& target) {
-  closure::Sha256 hash;
+  Sha256 hash;
   return "target/" + hash.add(closure::target_header(*target.model_manifest)).hex().substr(0, 12);
 }
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "closure/sha256.h"
+#include "closure/fnv1a.h"
 
 namespace met::kernelc {
 namespace {

@@ -1,7 +1,10 @@
 #include "server/auth.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
+
+#include "core/sha256.h"
 
 namespace met::server {
 namespace {
@@ -64,8 +67,6 @@ Result<Auth> Auth::from(const config::Settings& settings) {
   for (const std::string& key : auth.keys_)
     if (std::any_of(key.begin(), key.end(), [](char c) { return c <= 0x20 || c >= 0x7F; }))
       return invalid("--auth-token", "a key must consist of visible ASCII characters");
-  std::sort(auth.keys_.begin(), auth.keys_.end());
-  auth.keys_.erase(std::unique(auth.keys_.begin(), auth.keys_.end()), auth.keys_.end());
   return auth;
 }
 
@@ -75,11 +76,17 @@ std::expected<std::uint64_t, api::ApiError> Auth::tenant(const Head& head) const
   if (offered.empty())
     return std::unexpected(
         unauthorized("an API key is missing: send it as 'Authorization: Bearer KEY'", "missing_api_key"));
+  bool known = false;
+  for (const std::string& key : keys_) known |= equal_in_constant_time(key, offered);
+  if (!known) return std::unexpected(unauthorized("the API key is not valid", "invalid_api_key"));
+  return tenant_of(offered);
+}
+
+std::uint64_t tenant_of(std::string_view key) {
+  const std::string digest = Sha256().add(key).hex();
   std::uint64_t tenant = 0;
-  for (std::size_t i = 0; i < keys_.size(); ++i)
-    if (equal_in_constant_time(keys_[i], offered)) tenant = i + 1;
-  if (tenant == 0) return std::unexpected(unauthorized("the API key is not valid", "invalid_api_key"));
-  return tenant;
+  std::from_chars(digest.data(), digest.data() + 16, tenant, 16);
+  return std::max<std::uint64_t>(tenant, 1);
 }
 
 }  // namespace met::server

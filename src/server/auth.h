@@ -22,12 +22,16 @@ class Auth {
   static Result<Auth> from(const config::Settings& settings);
 
   bool required() const { return !keys_.empty(); }
-  /// The caller's tenant: 1 + the key's index in sorted order; 0 where no key is required. Errors: 401 with
-  /// code `missing_api_key` or `invalid_api_key`. Compares every key in full, whatever matches.
+  /// The caller's tenant, see `tenant_of`; 0 where no key is required. Errors: 401 with code `missing_api_key`
+  /// or `invalid_api_key`. Compares every key in full, whatever matches.
   std::expected<std::uint64_t, api::ApiError> tenant(const Head& head) const;
 
  private:
-  std::vector<std::string> keys_;  // sorted, each once
+  std::vector<std::string> keys_;
 };
+
+/// The tenant that a key stands for: 64 bits of its SHA-256, never 0. It follows from the key alone, so that
+/// what it owns stays its own when other keys come and go; the key cannot be found from it.
+std::uint64_t tenant_of(std::string_view key);
 
 }  // namespace met::server

@@ -1,4 +1,4 @@
-// SHA-256 of what a kernel is made of. Source: FIPS 180-4.
+// SHA-256. Source: FIPS 180-4.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace met::closure {
+namespace met {
 
 class Sha256 {
  public:
@@ -27,11 +27,4 @@ class Sha256 {
   std::uint64_t total_ = 0;
 };
 
-/// FNV-1a of 64 bits; the low 48 name a generated file.
-constexpr std::uint64_t fnv1a(std::string_view bytes) {
-  std::uint64_t h = 0xcbf29ce484222325;
-  for (const char c : bytes) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return h;
-}
-
-}  // namespace met::closure
+}  // namespace met

@@ -1,9 +1,9 @@
-#include "closure/sha256.h"
+#include "core/sha256.h"
 
 #include <bit>
 #include <cstring>
 
-namespace met::closure {
+namespace met {
 namespace {
 
 constexpr std::array<std::uint32_t, 64> kRound = {
@@ -73,4 +73,4 @@ std::string Sha256::hex() {
   return out;
 }
 
-}  // namespace met::closure
+}  // namespace met
