@@ -39,6 +39,12 @@ std::optional<V> as_part(const grammar::Spec& spec) {
   return std::nullopt;
 }
 
+CallSpelling::Markers python_markers(const text::Tokenizer& tokenizer) {
+  if (tokenizer.find("<|tool_call_start|>")) return {"<|tool_call_start|>", "<|tool_call_end|>"};
+  if (tokenizer.find("<|python_start|>")) return {"<|python_start|>", "<|python_end|>"};
+  return {};
+}
+
 V either(const V& calls, V form) {
   json::Array parts;
   parts.push_back(*calls.find("format"));
@@ -54,7 +60,8 @@ Result<std::optional<grammar::Spec>> output_grammar(const GenerationRequest& req
   if (!has_active_tools(request)) return request.grammar;
   const CallSpelling spelling{.format = model.habits.tools,
                               .mistral_arguments = model.tokenizer.find("[ARGS]").has_value(),
-                              .deepseek_tags = model.tokenizer.find("｜DSML｜").has_value()};
+                              .deepseek_tags = model.tokenizer.find("｜DSML｜").has_value(),
+                              .python_markers = python_markers(model.tokenizer)};
   const auto tag = [](V value) {
     return grammar::Spec{.kind = grammar::Kind::kStructuralTag, .value = std::move(value), .field = "tools"};
   };

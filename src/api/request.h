@@ -27,6 +27,7 @@ struct ToolChoice {
   enum class Mode { kNone, kAuto, kRequired };
   Mode mode = Mode::kAuto;
   std::vector<std::string> only;  ///< names that may be called; empty: all
+  bool named = false;             ///< the choice is one function by its name: one call of it
   bool parallel = true;           ///< false: at most one call
 };
 

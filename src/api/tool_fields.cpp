@@ -182,6 +182,7 @@ Result<void> read_tool_choice(const Field&, const V& value, R& request, const Pa
     return read_allowed_tools(value, request);
   MET_ASSIGN(std::string name, named_function(value));
   choice.mode = Mode::kRequired;
+  choice.named = true;
   choice.only = {std::move(name)};
   return {};
 }
@@ -205,6 +206,7 @@ Result<void> read_function_call(const Field& f, const V& value, R& request, cons
   if (name == nullptr || !name->is_string())
     return invalid("function_call", "function_call must be none, auto or {\"name\": …}");
   request.tool_choice.mode = ToolChoice::Mode::kRequired;
+  request.tool_choice.named = true;
   request.tool_choice.only = {name->as_string()};
   return {};
 }

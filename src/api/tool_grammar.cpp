@@ -91,17 +91,33 @@ std::optional<Form> form_of(const CallSpelling& spelling) {
       return Form{.before_name = "<|channel|>commentary to=functions.",
                   .after_name = " <|constrain|>json<|message|>",
                   .separator = "<|end|><|start|>assistant"};
-    case ToolFormat::kNone:
     case ToolFormat::kGemma4:
+      return Form{.before_name = "<|tool_call>call:",
+                  .after_arguments = "<tool_call|>",
+                  .style = "gemma4",
+                  .trigger = "<|tool_call>"};
     case ToolFormat::kPythonic:
+      return Form{.after_name = "(",
+                  .after_arguments = ")",
+                  .style = "python",
+                  .separator = ", ",
+                  .before_all = concat(spelling.python_markers.open, "["),
+                  .after_all = concat("]", spelling.python_markers.close),
+                  .trigger = spelling.python_markers.open};
+    case ToolFormat::kNone:
       return std::nullopt;
   }
   return std::nullopt;
 }
 
-/// OpenAI: a function without parameters takes none.
+/// OpenAI: a function without parameters takes none, and arguments are an object.
 V schema_of(const Tool& tool) {
-  if (tool.parameters.is_object() && !tool.parameters.as_object().empty()) return tool.parameters;
+  if (tool.parameters.is_object() && !tool.parameters.as_object().empty()) {
+    V schema = tool.parameters;
+    if (schema.find("type") == nullptr && schema.find("$ref") == nullptr)
+      schema.as_object().append("type", "object");
+    return schema;
+  }
   return json::Object{{"type", "object"}, {"properties", json::Object{}}, {"additionalProperties", false}};
 }
 
@@ -129,9 +145,7 @@ V calls_of(const Form& form, const std::vector<Tool>& tools, const ToolChoice& c
   calls.append("tags", tags_of(form, tools, choice));
   calls.append("separator", form.separator);
   calls.append("at_least_one", true);
-  // A forced choice asks for a call; small models that may go on write the same one until the limit.
-  const bool one = !choice.parallel || choice.mode == ToolChoice::Mode::kRequired;
-  calls.append("stop_after_first", one);
+  calls.append("stop_after_first", choice.named || !choice.parallel);
   if (form.before_all.empty()) return calls;
   json::Array parts;
   parts.push_back(constant(form.before_all));
@@ -141,6 +155,14 @@ V calls_of(const Form& form, const std::vector<Tool>& tools, const ToolChoice& c
 }
 
 V structural_tag(V format) { return json::Object{{"type", "structural_tag"}, {"format", std::move(format)}}; }
+
+/// Where a call can only begin the content: a text that begins otherwise, or calls.
+V calls_or_text(const Form& form, const std::vector<Tool>& tools, const ToolChoice& choice) {
+  json::Array parts;
+  parts.push_back(json::Object{{"type", "regex"}, {"pattern", R"(([^\[{\s][\s\S]*)?)"}});
+  parts.push_back(calls_of(form, tools, choice));
+  return structural_tag(json::Object{{"type", "or"}, {"elements", std::move(parts)}});
+}
 
 }  // namespace
 
@@ -154,7 +176,8 @@ std::optional<V> forced_calls(const CallSpelling& spelling, const std::vector<To
 std::optional<V> free_calls(const CallSpelling& spelling, const std::vector<Tool>& tools,
                             const ToolChoice& choice) {
   const std::optional<Form> form = form_of(spelling);
-  if (!form || form->trigger.empty()) return std::nullopt;
+  if (!form) return std::nullopt;
+  if (form->trigger.empty()) return calls_or_text(*form, tools, choice);
   json::Array tags;
   if (form->before_all.empty()) {
     tags = tags_of(*form, tools, choice);

@@ -15,17 +15,20 @@ struct CallSpelling {
   text::ToolFormat format = text::ToolFormat::kNone;
   bool mistral_arguments = true;  ///< the vocabulary knows [ARGS]; else calls are one list
   bool deepseek_tags = false;     ///< the vocabulary knows ｜DSML｜; else calls stand between markers
+  struct Markers {
+    std::string_view open;
+    std::string_view close;
+  };
+  Markers python_markers = {};  ///< around a pythonic list, where the vocabulary knows some
 };
 
 /// A structural tag ({"type": "structural_tag", "format": …}) that holds the output to calls, one at least: of the
-/// tools that the choice allows, with arguments that fit their schemas; one at most where the choice forces it or
-/// `parallel` is off. nullopt for
-/// formats that cannot be held to a grammar.
+/// tools that the choice allows, with arguments that fit their schemas; one at most where `parallel` is off or the
+/// choice names one function. nullopt for kNone.
 std::optional<json::Value> forced_calls(const CallSpelling& spelling, const std::vector<text::Tool>& tools,
                                         const ToolChoice& choice);
 
-/// The same where calls are free: text until a call begins, which then must be one of a tool's. nullopt where the
-/// format has no marker that begins a call.
+/// The same where calls are free: text until a call begins, which then must be one of a tool's.
 std::optional<json::Value> free_calls(const CallSpelling& spelling, const std::vector<text::Tool>& tools,
                                       const ToolChoice& choice);
 

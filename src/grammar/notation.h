@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "grammar/spec.h"
+#include "grammar/style.h"
 
 namespace met::grammar {
 
@@ -21,8 +22,9 @@ inline constexpr std::int64_t kUnitsMax = 200'000;
 /// Checks and lowers. `field` of an error is the place below spec.field: "/properties/a", or empty.
 Result<Source> lower(const Spec& spec);
 
-/// EBNF of a JSON Schema's documents. Errors name the place in the schema.
-Result<std::string> schema_ebnf(const json::Value& schema);
+/// EBNF of a JSON Schema's documents. Errors name the place in the schema. In another style than JSON: of a call's
+/// arguments, so an object; what the style cannot write is an error.
+Result<std::string> schema_ebnf(const json::Value& schema, Style style = Style::kJson);
 
 /// EBNF as clients write it: bounded in nesting and rules, without token-level extensions.
 Result<> check_ebnf(const std::string& text);

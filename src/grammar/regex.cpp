@@ -275,6 +275,7 @@ Places run(const RegexNode& r, const std::u32string& text, const Places& from) {
 
 Node spell(const CharSet& set, Spelling spelling) {
   if (spelling == Spelling::kPlain) return chars(set);
+  if (spelling == Spelling::kWithoutBar) return chars(set.intersect(CharSet{{'|', '|'}}.complement()));
   struct Escape {
     char32_t point;
     const char* text;

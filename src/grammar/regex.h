@@ -32,6 +32,7 @@ Result<RegexNode> parse_regex(std::string_view pattern);
 enum class Spelling {
   kPlain,       ///< as it is
   kJsonString,  ///< as inside a JSON string: quotes, backslashes and control characters as short escapes
+  kWithoutBar,  ///< as it is, but for "|", which no class offers
 };
 
 /// What a pattern without anchors means. With an anchor on one side, the other side is open in all of them.

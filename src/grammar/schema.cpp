@@ -15,7 +15,6 @@ namespace {
 
 using V = json::Value;
 
-constexpr std::int64_t kBlanksMax = 16;
 constexpr std::size_t kRulesMax = 30'000;
 constexpr std::size_t kPrefixMax = 500;
 
@@ -32,48 +31,7 @@ unsigned meant_types(const Shape& s) {
   return out == 0 ? unsigned{kEveryType} : out;
 }
 
-Node hex(std::int64_t times) { return repeat(chars({{'0', '9'}, {'A', 'F'}, {'a', 'f'}}), times, times); }
-
-/// Behind `\u`: any code point, those beyond 16 bits as a pair.
-Node unicode_escape() {
-  const Node not_d = chars({{'0', '9'}, {'A', 'C'}, {'E', 'F'}, {'a', 'c'}, {'e', 'f'}});
-  const Node d = chars({{'D', 'D'}, {'d', 'd'}});
-  const Node pair = all({d, chars({{'8', '9'}, {'A', 'B'}, {'a', 'b'}}), hex(2), text("\\u"), d,
-                         chars({{'C', 'F'}, {'c', 'f'}}), hex(2)});
-  return any({all({not_d, hex(3)}), all({d, chars({{'0', '7'}}), hex(2)}), pair});
-}
-
 }  // namespace
-
-template <class Make>
-Node SchemaLowering::shared(const std::string& name, Make make) {
-  const auto found = shared_.find(name);
-  if (found != shared_.end()) return rule(found->second);
-  const int number = rules_.add(name);
-  shared_.emplace(name, number);
-  rules_.define(number, make());
-  return rule(number);
-}
-
-Node SchemaLowering::blank() {
-  return shared("blank",
-                [] { return repeat(chars({{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}}), 0, kBlanksMax); });
-}
-
-Node SchemaLowering::comma() { return all({blank(), text(","), blank()}); }
-
-Node SchemaLowering::string_char() {
-  return shared("char", [] {
-    const CharSet plain = CharSet{{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}.complement();
-    const Node one = chars(
-        {{'"', '"'}, {'/', '/'}, {'\\', '\\'}, {'b', 'b'}, {'f', 'f'}, {'n', 'n'}, {'r', 'r'}, {'t', 't'}});
-    return any({chars(plain), all({text("\\"), any({one, all({text("u"), unicode_escape()})})})});
-  });
-}
-
-Node SchemaLowering::any_string() {
-  return shared("string", [&] { return all({text("\""), repeat(string_char(), 0, kNoEnd), text("\"")}); });
-}
 
 Node SchemaLowering::number(bool whole) {
   return whole ? shared("integer", any_integer) : shared("number", any_number);
@@ -85,8 +43,8 @@ Node SchemaLowering::member(const Node& key, const Node& value) {
 
 Node SchemaLowering::any_value() {
   return shared("value", [&] {
-    return any(
-        {text("null"), text("true"), text("false"), number(false), any_string(), any_array(), any_object()});
+    return any({word("null", "None"), word("true", "True"), word("false", "False"), number(false),
+                any_string(), any_array(), any_object()});
   });
 }
 
@@ -99,7 +57,7 @@ Node SchemaLowering::any_array() {
 
 Node SchemaLowering::any_object() {
   return shared("object", [&] {
-    const Node one = member(any_string(), any_value());
+    const Node one = member(free_key({}, /*keyword=*/false), any_value());
     const Node more = repeat(all({comma(), one}), 0, kNoEnd);
     return all({text("{"), blank(), maybe(all({one, more, blank()})), text("}")});
   });
@@ -129,12 +87,12 @@ Result<> SchemaLowering::define(const Together& schemas, int number) {
 }
 
 Result<Node> SchemaLowering::shape(const Shape& s, const Together& schemas) {
-  if (s.values) return listed_values(s);
   const std::string where = reader_.place(*schemas.front());
+  if (s.values) return listed_values(s, where);
   const unsigned types = meant_types(s);
   std::vector<Node> out;
-  if ((types & kNull) != 0) out.push_back(text("null"));
-  if ((types & kBoolean) != 0) out.push_back(any({text("true"), text("false")}));
+  if ((types & kNull) != 0) out.push_back(word("null", "None"));
+  if ((types & kBoolean) != 0) out.push_back(any({word("true", "True"), word("false", "False")}));
   if ((types & kNumber) != 0) {
     if (!s.low && !s.high && !s.multiple_of) {
       out.push_back(number((types & kFraction) == 0));
@@ -159,11 +117,13 @@ Result<Node> SchemaLowering::shape(const Shape& s, const Together& schemas) {
   return any(std::move(out));
 }
 
-Result<Node> SchemaLowering::listed_values(const Shape& s) {
+Result<Node> SchemaLowering::listed_values(const Shape& s, const std::string& where) {
   std::vector<Node> out;
   for (const V& one : *s.values) {
     MET_ASSIGN(const bool inside, reader_.holds(s, one));
-    if (inside) out.push_back(text(json::write(one)));
+    if (!inside) continue;
+    MET_ASSIGN(Node node, literal(one, where + "/enum"));
+    out.push_back(std::move(node));
   }
   return any(std::move(out));
 }
@@ -174,16 +134,14 @@ Result<Node> SchemaLowering::string_value(const Shape& s, const std::string& whe
   if (s.pattern && s.format)
     return unsupported(where + "/format", "a format and a pattern of one string cannot be enforced together");
   if (!s.pattern && !s.format) {
-    if (!bounded) return any_string();
-    return all({text("\""), repeat(string_char(), s.min_length, s.max_length), text("\"")});
+    return bounded ? bounded_string(s.min_length, s.max_length) : any_string();
   }
   const std::string place = where + (s.pattern ? "/pattern" : "/format");
   auto regex = parse_regex(s.pattern ? std::string_view(*s.pattern) : *format_pattern(*s.format));
   if (!regex) return fail(regex.error().code, regex.error().message, place);
-  auto body =
-      lower_regex_bounded(*regex, Spelling::kJsonString, Unanchored::kWhole, s.min_length, s.max_length);
-  if (!body) return fail(body.error().code, body.error().message, place);
-  return all({text("\""), std::move(*body), text("\"")});
+  auto value = pattern_string(*regex, s.min_length, s.max_length);
+  if (!value) return fail(value.error().code, value.error().message, place);
+  return value;
 }
 
 Result<Node> SchemaLowering::array_value(const Shape& s, const std::string& where) {
@@ -226,11 +184,26 @@ Result<Node> SchemaLowering::array_value(const Shape& s, const std::string& wher
   return all({text("["), blank(), rest, text("]")});
 }
 
+Result<Node> SchemaLowering::arguments(const Together& schemas) {
+  MET_ASSIGN(const std::vector<Shape> shapes, reader_.shapes(schemas));
+  const std::string where = reader_.place(*schemas.front());
+  std::vector<Node> out;
+  for (const Shape& one : shapes) {
+    if ((one.types & kObject) == 0) continue;
+    if (one.values) return unsupported(where + "/enum", "arguments that are listed whole cannot be written");
+    MET_ASSIGN(Node node,
+               style_ == Style::kPython ? keyword_arguments(one, where) : object_value(one, where));
+    out.push_back(std::move(node));
+  }
+  if (out.empty()) return invalid(where, "arguments must be an object");
+  return any(std::move(out));
+}
+
 Result<std::string> SchemaLowering::run() {
   if (!document_.is_object() && !document_.is_bool())
     return invalid("", concat("a schema must be an object or a boolean, got ", document_.type_name()));
   MET_ASSIGN(const V* start, reader_.target(document_));
-  MET_ASSIGN(const Node root, value(Together{start}));
+  MET_ASSIGN(const Node root, style_ == Style::kJson ? value(Together{start}) : arguments(Together{start}));
   while (!open_.empty()) {
     const auto [schemas, number] = open_.back();
     open_.pop_back();
@@ -239,6 +212,8 @@ Result<std::string> SchemaLowering::run() {
   return rules_.write(root, kSourceBytesMax, kUnitsMax);
 }
 
-Result<std::string> schema_ebnf(const json::Value& schema) { return SchemaLowering(schema).run(); }
+Result<std::string> schema_ebnf(const json::Value& schema, Style style) {
+  return SchemaLowering(schema, style).run();
+}
 
 }  // namespace met::grammar

@@ -8,13 +8,16 @@
 
 #include "core/error.h"
 #include "grammar/expr.h"
+#include "grammar/regex.h"
 #include "grammar/shape.h"
+#include "grammar/style.h"
 
 namespace met::grammar {
 
 class SchemaLowering {
  public:
-  explicit SchemaLowering(const json::Value& document) : reader_(document), document_(document) {}
+  SchemaLowering(const json::Value& document, Style style)
+      : reader_(document), document_(document), style_(style) {}
   Result<std::string> run();
 
  private:
@@ -23,23 +26,39 @@ class SchemaLowering {
   Result<Node> value(const Together& schemas);
   Result<> define(const Together& schemas, int number);
   Result<Node> shape(const Shape& shape, const Together& schemas);
-  Result<Node> listed_values(const Shape& shape);
+  Result<Node> listed_values(const Shape& shape, const std::string& where);
   Result<Node> string_value(const Shape& shape, const std::string& where);
   Result<Node> array_value(const Shape& shape, const std::string& where);
+  /// A call's arguments.
+  Result<Node> arguments(const Together& schemas);
 
   // schema_object.cpp
   Result<Node> object_value(const Shape& shape, const std::string& where);
   struct Members;
-  Result<Members> members_of(const Shape& shape, const std::string& where);
-  Result<> add_declared(const Shape& shape, Members& out);
+  Result<Node> keyword_arguments(const Shape& shape, const std::string& where);
+  Result<Members> members_of(const Shape& shape, const std::string& where, bool keywords);
+  Result<> add_declared(const Shape& shape, const std::string& where, Members& out);
   Result<> add_patterned(const Shape& shape, const std::string& where, Members& out);
-  Result<> add_others(const Shape& shape, Members& out);
+  Result<> add_others(const Shape& shape, const std::string& where, Members& out);
   Result<Node> member_list(const Shape& shape, const Members& members, const std::string& where);
+
+  // schema_style.cpp: what depends on the style
+  Result<Node> literal(const V& value, const std::string& where);
+  /// One string as a value.
+  Result<Node> quoted(const std::string& text, const std::string& where);
+  /// Any string of `least` to `most` characters.
+  Node bounded_string(std::int64_t least, std::int64_t most);
+  Result<Node> pattern_string(const RegexNode& regex, std::int64_t least, std::int64_t most);
+  Result<Node> key(const std::string& name, const std::string& where, bool keyword);
+  /// Any key that is none of `names`.
+  Node free_key(std::vector<std::string> names, bool keyword);
+  Node word(const char* json, const char* python) const {
+    return text(style_ == Style::kPython ? python : json);
+  }
 
   // Rules that every document shares, made when first used.
   Node blank();
   Node comma();
-  Node string_char();
   Node any_string();
   Node any_value();
   Node any_object();
@@ -49,15 +68,23 @@ class SchemaLowering {
 
   SchemaReader reader_;
   const V& document_;
+  Style style_;
   Rules rules_;
   std::map<Together, int> known_;
   std::vector<std::pair<Together, int>> open_;  ///< rules that have no body yet
   std::map<std::string, int> shared_;
   template <class Make>
-  Node shared(const std::string& name, Make make);
+  Node shared(const std::string& name, Make make) {
+    const auto found = shared_.find(name);
+    if (found != shared_.end()) return rule(found->second);
+    const int number = rules_.add(name);
+    shared_.emplace(name, number);
+    rules_.define(number, make());
+    return rule(number);
+  }
 };
 
-/// Keys of plain characters that are none of `names`, as texts inside quotes.
-Node other_keys(const std::vector<std::string>& names);
+/// Keys of characters of `plain` that are none of `names`, as texts inside quotes.
+Node other_keys(const std::vector<std::string>& names, const CharSet& plain);
 
 }  // namespace met::grammar

@@ -21,11 +21,6 @@ constexpr std::size_t kNameMax = 512;
 constexpr std::size_t kDeclaredMax = 5000;
 constexpr std::size_t kRunMax = 32;
 
-const CharSet& plain_chars() {
-  static const CharSet set = CharSet{{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}.complement();
-  return set;
-}
-
 bool is_closed(const Together& schemas) {
   return std::ranges::find(schemas, &SchemaReader::nothing()) != schemas.end() ||
          std::ranges::any_of(schemas, [](const V* s) { return s->is_bool() && !s->as_bool(); });
@@ -37,19 +32,18 @@ struct Trie {
   std::map<char32_t, Trie> next;
 };
 
-void insert(Trie& root, std::string_view name) {
+void insert(Trie& root, std::string_view name, const CharSet& plain) {
   Trie* at = &root;
   while (!name.empty()) {
     const utf8::Decoded decoded = utf8::decode(name);
-    if (!plain_chars().contains(decoded.code_point))
-      return;  // such a key needs escapes: no plain key equals it
+    if (!plain.contains(decoded.code_point)) return;  // no plain key equals it
     at = &at->next[decoded.code_point];
     name.remove_prefix(decoded.length);
   }
   at->ends = true;
 }
 
-Node outside(const Trie& trie) {
+Node outside(const Trie& trie, const CharSet& plain) {
   CharSet taken;
   std::vector<Node> out;
   if (!trie.ends) out.push_back(empty_text());
@@ -57,19 +51,18 @@ Node outside(const Trie& trie) {
     taken.add(c, c);
     std::string one;
     utf8::append(c, one);
-    out.push_back(all({text(one), outside(below)}));
+    out.push_back(all({text(one), outside(below, plain)}));
   }
-  out.push_back(
-      all({chars(plain_chars().intersect(taken.complement())), repeat(chars(plain_chars()), 0, kNoEnd)}));
+  out.push_back(all({chars(plain.intersect(taken.complement())), repeat(chars(plain), 0, kNoEnd)}));
   return any(std::move(out));
 }
 
 }  // namespace
 
-Node other_keys(const std::vector<std::string>& names) {
+Node other_keys(const std::vector<std::string>& names, const CharSet& plain) {
   Trie trie;
-  for (const std::string& name : names) insert(trie, name);
-  return outside(trie);
+  for (const std::string& name : names) insert(trie, name, plain);
+  return outside(trie, plain);
 }
 
 /// What an object may hold, as key and value together.
@@ -80,10 +73,11 @@ struct SchemaLowering::Members {
   };
   std::vector<One> declared;
   std::int64_t required = 0;
-  Node more = never();  ///< any other member
+  Node more = never();    ///< any other member
+  bool keywords = false;  ///< they are a Python call's
 };
 
-Result<> SchemaLowering::add_declared(const Shape& s, Members& out) {
+Result<> SchemaLowering::add_declared(const Shape& s, const std::string& where, Members& out) {
   std::vector<std::string> names;
   for (const Property& property : s.properties) names.push_back(property.name);
   for (const std::string& name : s.required)
@@ -97,9 +91,8 @@ Result<> SchemaLowering::add_declared(const Shape& s, Members& out) {
     const Together schemas = s.about(name);
     if (named && !is_closed(schemas)) {
       MET_ASSIGN(const Node content, value(schemas));
-      std::string key;
-      json::write_string(name, key);
-      node = member(text(key), content);
+      MET_ASSIGN(const Node name_node, key(name, where, out.keywords));
+      node = out.keywords ? all({name_node, text("="), content}) : member(name_node, content);
     }
     const bool required = s.required.contains(name);
     if (!required && node->kind == Expr::Kind::kNever) continue;
@@ -110,6 +103,9 @@ Result<> SchemaLowering::add_declared(const Shape& s, Members& out) {
 }
 
 Result<> SchemaLowering::add_patterned(const Shape& s, const std::string& where, Members& out) {
+  if (out.keywords)
+    return unsupported(where + "/patternProperties",
+                       "names of keyword arguments cannot be held to a pattern");
   std::vector<Node> members;
   for (std::size_t i = 0; i < s.patterns.size(); ++i) {
     const Property& entry = s.patterns[i];
@@ -129,22 +125,24 @@ Result<> SchemaLowering::add_patterned(const Shape& s, const std::string& where,
         s.properties, [&](const Property& p) { return matches(regex, p.name, Unanchored::kSearch); });
     if (hidden) continue;  // its keys would have to differ from the declared ones: they are not offered
     MET_ASSIGN(const Node content, value(entry.schemas));
-    MET_ASSIGN(Node key, lower_regex_bounded(regex, Spelling::kJsonString, Unanchored::kWhole, 0, kNoEnd));
-    members.push_back(member(all({text("\""), std::move(key), text("\"")}), content));
+    MET_ASSIGN(const Node matching, pattern_string(regex, 0, kNoEnd));
+    members.push_back(member(matching, content));
   }
   out.more = any(std::move(members));
   return {};
 }
 
-Result<> SchemaLowering::add_others(const Shape& s, Members& out) {
+Result<> SchemaLowering::add_others(const Shape& s, const std::string& where, Members& out) {
   const bool silent = !s.others;
   const bool wanted = s.min_properties > static_cast<std::int64_t>(out.declared.size());
   // Who declares properties and says nothing of others means these; who declares none means any.
   if (silent && !s.properties.empty() && !wanted) return {};
   const Together schemas = s.others.value_or(Together{});
   if (is_closed(schemas)) return {};
-  Node key = all({text("\""), repeat(string_char(), 0, kNoEnd), text("\"")});
+  Node name = free_key({}, out.keywords);
   if (s.names) {
+    if (out.keywords)
+      return unsupported(where + "/propertyNames", "names of keyword arguments cannot be held to a schema");
     for (const Property& property : s.properties) {
       MET_ASSIGN(const bool named, reader_.holds(*s.names, V(property.name)));
       if (named) return {};
@@ -154,35 +152,38 @@ Result<> SchemaLowering::add_others(const Shape& s, Members& out) {
     for (Shape one : shapes) {
       one.types &= kString;
       if (one.types == 0) continue;
-      MET_ASSIGN(Node node, one.values ? listed_values(one) : string_value(one, ""));
+      const std::string place = where + "/propertyNames";
+      MET_ASSIGN(Node node, one.values ? listed_values(one, place) : string_value(one, place));
       keys.push_back(std::move(node));
     }
-    key = any(std::move(keys));
+    name = any(std::move(keys));
   } else if (!out.declared.empty() || !s.properties.empty()) {
     std::vector<std::string> names;
     std::size_t bytes = 0;
     for (const Property& property : s.properties) names.push_back(property.name);
     names.insert(names.end(), s.required.begin(), s.required.end());
-    for (const std::string& name : names) {
-      bytes += name.size();
-      if (name.size() > kNameMax || bytes > kNameBytesMax) return {};
+    for (const std::string& taken : names) {
+      bytes += taken.size();
+      if (taken.size() > kNameMax || bytes > kNameBytesMax) return {};
     }
-    key = all({text("\""), other_keys(names), text("\"")});
+    name = free_key(std::move(names), out.keywords);
   }
   MET_ASSIGN(const Node content, value(schemas));
-  out.more = member(key, content);
+  out.more = out.keywords ? all({name, text("="), content}) : member(name, content);
   return {};
 }
 
-Result<SchemaLowering::Members> SchemaLowering::members_of(const Shape& s, const std::string& where) {
+Result<SchemaLowering::Members> SchemaLowering::members_of(const Shape& s, const std::string& where,
+                                                           bool keywords) {
   if (s.properties.size() + s.required.size() > 2 * kDeclaredMax)
     return unsupported(where + "/properties", concat("there are more than ", kDeclaredMax));
   Members out;
-  MET_TRY(add_declared(s, out));
+  out.keywords = keywords;
+  MET_TRY(add_declared(s, where, out));
   if (!s.patterns.empty()) {
     MET_TRY(add_patterned(s, where, out));
   } else {
-    MET_TRY(add_others(s, out));
+    MET_TRY(add_others(s, where, out));
   }
   return out;
 }
@@ -247,13 +248,21 @@ Result<Node> SchemaLowering::object_value(const Shape& s, const std::string& whe
                             s.required.empty() && s.min_properties == 0 && s.max_properties == kNoEnd;
   if (says_nothing) return any_object();
   if (s.max_properties != kNoEnd && s.max_properties < s.min_properties) return never();
-  MET_ASSIGN(const Members members, members_of(s, where));
+  MET_ASSIGN(const Members members, members_of(s, where, /*keywords=*/false));
   MET_ASSIGN(const Node list, member_list(s, members, where));
   const bool may_be_empty = members.required == 0 && s.min_properties == 0;
   Node body = all({list, blank()});
   if (s.max_properties == 0) body = never();
   if (may_be_empty) body = maybe(std::move(body));
   return all({text("{"), blank(), std::move(body), text("}")});
+}
+
+Result<Node> SchemaLowering::keyword_arguments(const Shape& s, const std::string& where) {
+  if (s.max_properties != kNoEnd && s.max_properties < s.min_properties) return never();
+  MET_ASSIGN(const Members members, members_of(s, where, /*keywords=*/true));
+  MET_ASSIGN(Node list, member_list(s, members, where));
+  if (s.max_properties == 0) list = never();
+  return members.required == 0 && s.min_properties == 0 ? maybe(std::move(list)) : list;
 }
 
 }  // namespace met::grammar

@@ -91,12 +91,15 @@ class Lowering {
   Result<V> schema(const V& value, const std::string& place) {
     const V* found = value.find("json_schema");
     if (found == nullptr) return invalid(place + "/json_schema", "is missing");
-    auto ebnf = schema_ebnf(*found);
+    const V* named = value.find("style");
+    std::optional<Style> style;
+    if (value.find("type")->as_string() == "json_schema")
+      style = named == nullptr     ? Style::kJson
+              : named->is_string() ? style_named(named->as_string())
+                                   : std::nullopt;
+    auto ebnf = schema_ebnf(*found, style.value_or(Style::kJson));
     if (!ebnf) return at(place + "/json_schema", std::move(ebnf).error());
-    const V* style = value.find("style");
-    const V* type = value.find("type");
-    const bool json = type->as_string() == "json_schema" && (style == nullptr || *style == V("json"));
-    if (!json)
+    if (!style)
       return value;  // the engine's own reading of the schema, which warns of what it does not enforce
     return grammar_format(std::move(*ebnf));
   }
@@ -170,6 +173,7 @@ bool names_token(const V& tag, std::string_view spelling) {
   if (!tag.is_object()) return false;
   return std::ranges::any_of(tag.as_object(), [&](const auto& member) {
     const auto& [key, value] = member;
+    if (key == "style" && value == V("gemma4") && kGemma4Quote.contains(spelling)) return true;
     return key != "json_schema" && key != "schema" && key != "grammar" && key != "pattern" &&
            names_token(value, spelling);
   });

@@ -53,8 +53,9 @@ TEST(Constraint, FollowsToolsChoiceAndForm) {
   EXPECT_EQ(grammar_of(kTool + kForm + R"(,"tool_choice":"none")"), "response_format");
   EXPECT_EQ(grammar_of(kTool + kForm), "or");
   EXPECT_EQ(grammar_of(kStrict), "triggered_tags");
-  EXPECT_EQ(grammar_of(kStrict, ToolFormat::kLlama3Json), "none");
-  EXPECT_EQ(grammar_of(kTool + R"(,"tool_choice":"required")", ToolFormat::kPythonic), "tool_choice");
+  EXPECT_EQ(grammar_of(kStrict, ToolFormat::kLlama3Json), "or");
+  EXPECT_EQ(grammar_of(kTool + R"(,"tool_choice":"required")", ToolFormat::kPythonic), "sequence");
+  EXPECT_EQ(grammar_of(kTool + R"(,"tool_choice":"required")", ToolFormat::kNone), "tool_choice");
 }
 
 }  // namespace

@@ -29,21 +29,23 @@ TEST(ToolGrammar, HoldsTheChoice) {
       R"("json_schema":{"type":"object","properties":{"a":{"type":"integer"}}}},"end":"}\n</tool_call>"},)"
       R"({"type":"tag","begin":"<tool_call>\n{\"name\": \"g\", \"arguments\": ","content":{"type":"json_schema",)"
       R"("json_schema":{"type":"object","properties":{},"additionalProperties":false}},"end":"}\n</tool_call>"}],)"
-      R"("separator":"\n","at_least_one":true,"stop_after_first":true}})");
+      R"("separator":"\n","at_least_one":true,"stop_after_first":false}})");
   const std::string one =
       forced(ToolFormat::kHermes, {.mode = Mode::kRequired, .only = {"g"}, .parallel = false});
   EXPECT_FALSE(one.contains("\\\"f\\\""));
   EXPECT_TRUE(one.contains(R"("stop_after_first":true)"));
+  EXPECT_TRUE(forced(ToolFormat::kHermes, {.mode = Mode::kRequired, .only = {"g"}, .named = true})
+                  .contains(R"("stop_after_first":true)"));
 }
 
 TEST(ToolGrammar, KnowsTheFormatsThatItCanHold) {
   for (const ToolFormat format :
        {ToolFormat::kHermes, ToolFormat::kQwen3Coder, ToolFormat::kQwen3Xml, ToolFormat::kMistral,
         ToolFormat::kMinimaxXml, ToolFormat::kBareJson, ToolFormat::kPoolsideV1, ToolFormat::kGlm47,
-        ToolFormat::kDeepseek, ToolFormat::kHarmony, ToolFormat::kLlama3Json})
+        ToolFormat::kDeepseek, ToolFormat::kHarmony, ToolFormat::kLlama3Json, ToolFormat::kGemma4,
+        ToolFormat::kPythonic})
     EXPECT_TRUE(forced(format, {.mode = Mode::kRequired}).contains("f")) << text::name(format);
-  for (const ToolFormat format : {ToolFormat::kNone, ToolFormat::kGemma4, ToolFormat::kPythonic})
-    EXPECT_EQ(forced(format, {.mode = Mode::kRequired}), "") << text::name(format);
+  EXPECT_EQ(forced(ToolFormat::kNone, {.mode = Mode::kRequired}), "");
 }
 
 TEST(ToolGrammar, FreeCallsBeginWithTheFormatsMarker) {
@@ -52,7 +54,7 @@ TEST(ToolGrammar, FreeCallsBeginWithTheFormatsMarker) {
   const json::Value& format = *tag->find("format");
   EXPECT_EQ(*format.find("type"), json::Value("triggered_tags"));
   EXPECT_EQ(json::write(*format.find("triggers")), R"(["<｜DSML｜function_calls>"])");
-  EXPECT_FALSE(free_calls({.format = ToolFormat::kBareJson}, tools(), {}));
+  EXPECT_FALSE(free_calls({.format = ToolFormat::kNone}, tools(), {}));
 }
 
 }  // namespace
