@@ -174,10 +174,10 @@ class Problem {
   std::vector<double> prepared_;
 };
 
-constexpr DType kTypes[] = {DType::kF32,  DType::kF16,    DType::kBF16,   DType::kQ4_0,
-                            DType::kQ4_1, DType::kQ5_0,   DType::kQ5_1,   DType::kQ8_0,
-                            DType::kQ2_K, DType::kQ3_K,   DType::kQ4_K,   DType::kQ5_K,
-                            DType::kQ6_K, DType::kIQ4_NL, DType::kIQ4_XS, DType::kMXFP4};
+constexpr DType kTypes[] = {DType::kF32,    DType::kF16,  DType::kBF16, DType::kF8E4M3, DType::kQ4_0,
+                            DType::kQ4_1,   DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,   DType::kQ2_K,
+                            DType::kQ3_K,   DType::kQ4_K, DType::kQ5_K, DType::kQ6_K,   DType::kIQ4_NL,
+                            DType::kIQ4_XS, DType::kMXFP4};
 
 std::vector<Case> cases() {
   return {
@@ -279,8 +279,8 @@ INSTANTIATE_TEST_SUITE_P(Types, LinearTest, testing::ValuesIn(kTypes),
                          [](const auto& test) { return type_name(test.param); });
 
 TEST(LinearFloat, AnyKAndN) {
-  for (const DType type : {DType::kF32, DType::kBF16}) {
-    for (const std::int64_t k : {1, 3, 31, 33, 100}) {
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kF8E4M3}) {
+    for (const std::int64_t k : {1, 3, 31, 33, 100, 129}) {
       const Case c{{17}, k, 5, Epilogue::kStore, true, false, false, Inputs::kNormal};
       Problem problem(type, ActivationMode::kInt8, c);
       for (const Isa& isa : isas()) {

@@ -51,6 +51,12 @@ inline Vf load_bf16(const std::uint16_t* p) {
 inline void store_f16(std::uint16_t* p, Vf v) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
+/// kLanes numbers of E4M3 divided by 256: moved to the places of binary16, whose bias is 8 more. NaN codes give +-480.
+inline Vf load_e4m3_256th(const std::uint8_t* p) {
+  const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const __m256i half = _mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16(-0x4001));
+  return _mm512_cvtph_ps(half);
+}
 
 inline Vi izero() { return _mm512_setzero_si512(); }
 inline Vi iset1(std::int32_t v) { return _mm512_set1_epi32(v); }
@@ -120,6 +126,10 @@ inline Vf load_bf16(const std::uint16_t* p) {
 }
 inline void store_f16(std::uint16_t* p, Vf v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+inline Vf load_e4m3_256th(const std::uint8_t* p) {
+  const __m128i wide = _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  return _mm256_cvtph_ps(_mm_and_si128(_mm_slli_epi16(wide, 7), _mm_set1_epi16(-0x4001)));
 }
 
 inline Vi izero() { return _mm256_setzero_si256(); }
@@ -216,6 +226,17 @@ inline void store_f16(std::uint16_t* p, Vf v) {
     }
     p[i] = static_cast<std::uint16_t>(sign | half);
   }
+}
+
+/// The same way as load_f16: the magnitude's bits to binary32's places, then 2^112, the difference of the biases but 8.
+inline Vf load_e4m3_256th(const std::uint8_t* p) {
+  std::int32_t bytes;
+  std::memcpy(&bytes, p, 4);
+  const __m128i wide = _mm_cvtepu8_epi32(_mm_cvtsi32_si128(bytes));
+  const __m128i magnitude = _mm_slli_epi32(_mm_and_si128(wide, _mm_set1_epi32(0x7F)), 20);
+  const __m128i sign = _mm_slli_epi32(_mm_and_si128(wide, _mm_set1_epi32(0x80)), 24);
+  const __m128 scaled = _mm_mul_ps(_mm_castsi128_ps(magnitude), _mm_set1_ps(0x1p112F));
+  return _mm_or_ps(scaled, _mm_castsi128_ps(sign));
 }
 
 inline Vi izero() { return _mm_setzero_si128(); }

@@ -22,6 +22,11 @@ std::size_t block_bytes(std::int64_t k) {
   return static_cast<std::size_t>(k / Elements) * Bytes;
 }
 
+std::size_t e4m3_bytes(std::int64_t k) {
+  return static_cast<std::size_t>((k + kE4m3Group - 1) / kE4m3Group) * kTileColumns * sizeof(float) +
+         static_cast<std::size_t>(k) * kTileColumns;
+}
+
 constexpr Format kFormats[] = {
     {DType::kF32, "linear_float", "linear_f32", "linear_f32", "embedding_f32", block_bytes<64, 1>,
      write_floats<4>},
@@ -29,6 +34,7 @@ constexpr Format kFormats[] = {
      write_floats<2>},
     {DType::kBF16, "linear_float", "linear_bf16", "linear_bf16", "embedding_bf16", block_bytes<32, 1>,
      write_floats<2>},
+    {DType::kF8E4M3, "linear_e4m3", "linear_e4m3", "linear_e4m3", "", e4m3_bytes, write_e4m3},
     {DType::kQ4_0, "linear_q4x32", "linear_q4_0", "linear_q4_0_f32", "embedding_q4_0", block_bytes<288, 32>,
      write_q4_0},
     {DType::kQ4_1, "linear_q4x32", "linear_q4_1", "linear_q4_1_f32", "embedding_q4_1", block_bytes<320, 32>,
@@ -63,22 +69,28 @@ const Format* find(DType type) {
   return nullptr;
 }
 
+/// A row of a source matrix.
+struct SourceRow {
+  const LinearPart* part = nullptr;  ///< null: padding
+  std::int64_t row = 0;
+};
+
 /// Row `row` of the parts stacked along n.
-const std::byte* stacked_row(std::span<const LinearPart> parts, std::int64_t row) {
+SourceRow stacked_row(std::span<const LinearPart> parts, std::int64_t row) {
   for (const LinearPart& part : parts) {
-    if (row < part.n) return part.rows + static_cast<std::size_t>(row) * part.row_bytes;
+    if (row < part.n) return {&part, row};
     row -= part.n;
   }
-  return nullptr;
+  return {};
 }
 
-/// The source of column `c` of tile `tile`, or null for padding.
-const std::byte* source_row(const LinearPack& pack, std::span<const LinearPart> parts, std::int64_t tile,
-                            std::int64_t c) {
+/// The source of column `c` of tile `tile`.
+SourceRow source_row(const LinearPack& pack, std::span<const LinearPart> parts, std::int64_t tile,
+                     std::int64_t c) {
   if (!pack.gated) return stacked_row(parts, tile * kTileColumns + c);
   const std::int64_t half = pack.n / 2;
   const std::int64_t row = tile / 2 * kTileColumns + c;
-  return row < half ? stacked_row(parts, tile % 2 * half + row) : nullptr;
+  return row < half ? stacked_row(parts, tile % 2 * half + row) : SourceRow{};
 }
 
 }  // namespace
@@ -122,8 +134,12 @@ void pack_linear(const LinearPack& pack, std::span<const LinearPart> parts, std:
     std::byte* to = packed + static_cast<std::size_t>(tile) * pack.tile_bytes;
     std::memset(to, 0, pack.tile_bytes);
     for (std::int64_t c = 0; c < kTileColumns; ++c)
-      if (const std::byte* row = source_row(pack, parts, tile, c))
-        format.write(row, pack.k, static_cast<int>(c), to);
+      if (const SourceRow source = source_row(pack, parts, tile, c); source.part != nullptr) {
+        const LinearPart& part = *source.part;
+        format.write(part.rows + static_cast<std::size_t>(source.row) * part.row_bytes, pack.k,
+                     static_cast<int>(c), to);
+        if (!part.scales.values.empty()) scale_e4m3(part.scales, source.row, pack.k, static_cast<int>(c), to);
+      }
   }
 }
 

@@ -32,7 +32,8 @@ inline constexpr std::int64_t kTileColumns = 16;
 ///          of the n before it, whatever kTileColumns is.
 /// Gated    two parts of equal n, gate then up: tiles alternate (gate, up), for Epilogue::kSiluMul and
 ///          kGeluMul. The output has n / 2 columns. A bias is [n]: gate's n / 2, then up's.
-/// Exact    packing loses nothing: the kernel's weights are those of the source format.
+/// Exact    packing loses nothing: the kernel's weights are those of the source format. An E4M3 column with a NaN
+///          code gets NaN as the scale of that code's group.
 struct LinearPack {
   DType type = DType::kF32;
   ActivationMode mode = ActivationMode::kInt8;
@@ -43,7 +44,7 @@ struct LinearPack {
   std::string_view module;            ///< of the linear kernel
   std::string_view entry;             ///< takes LinearArgs
   std::string_view embedding_module;  ///< of the kernel that reads rows of W as a table (ungated only)
-  std::string_view embedding_entry;   ///< takes EmbeddingArgs
+  std::string_view embedding_entry;   ///< takes EmbeddingArgs; empty: there is none for the type
 
   std::int64_t tiles = 0;
   std::size_t tile_bytes = 0;
@@ -56,11 +57,22 @@ struct LinearPack {
 Result<LinearPack> plan_linear_pack(DType type, std::int64_t n, std::int64_t k, ActivationMode mode,
                                     bool gated = false);
 
+/// Values of k that share a scale in a packed tile of E4M3.
+inline constexpr std::int64_t kE4m3Group = 128;
+
+/// Scales of an E4M3 matrix: W[r, k] = number[r, k] * values[r / rows * groups + (groups > 1 ? k / kE4m3Group : 0)].
+struct E4m3Scales {
+  std::span<const float> values;  ///< [ceil(n / rows), groups]; empty: all 1
+  std::int64_t rows = 1;          ///< rows that share scales
+  std::int64_t groups = 1;        ///< 1, or ceil(k / kE4m3Group)
+};
+
 /// One source matrix: `n` rows of `row_bytes`, each bytes_of(type, k) long, in the file's own format.
 struct LinearPart {
   const std::byte* rows = nullptr;
   std::size_t row_bytes = 0;  ///< from one row to the next
   std::int64_t n = 0;
+  E4m3Scales scales;  ///< of E4M3; other types carry theirs in their blocks
 };
 
 /// Writes tiles [tile_begin, tile_end) of the packed matrix that starts at `packed` (64-byte aligned). Calls

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "ops/linear/linear_pack.h"
+
 namespace met::ops {
 
 using TileWriter = void (*)(const std::byte* row, std::int64_t k, int c, std::byte* tile);
@@ -17,6 +19,9 @@ void write_floats(const std::byte* row, std::int64_t k, int c, std::byte* tile) 
     std::memcpy(tile + (static_cast<std::size_t>(i) * 16 + static_cast<std::size_t>(c)) * Bytes,
                 row + static_cast<std::size_t>(i) * Bytes, Bytes);
 }
+/// Scales become 1, or NaN where a group holds a NaN code; scale_e4m3 then multiplies them by those of row `row`.
+void write_e4m3(const std::byte* row, std::int64_t k, int c, std::byte* tile);
+void scale_e4m3(const E4m3Scales& scales, std::int64_t row, std::int64_t k, int c, std::byte* tile);
 void write_q4_0(const std::byte* row, std::int64_t k, int c, std::byte* tile);
 void write_q4_1(const std::byte* row, std::int64_t k, int c, std::byte* tile);
 void write_q5_0(const std::byte* row, std::int64_t k, int c, std::byte* tile);

@@ -1,4 +1,4 @@
-// Values of ggml's block types in FP64, from the formats' public definition; shares nothing with the packer.
+// Values of ggml's block types and of small floats in FP64, from the formats' public definitions; shares nothing with the packer.
 #pragma once
 
 #include <cmath>
@@ -96,6 +96,15 @@ inline double block_value(DType type, const std::uint8_t* p, int i) {
   }
 }
 
+/// OCP 8-bit floating point, E4M3: no infinities, all ones are NaN.
+inline double e4m3_value(std::uint8_t code) {
+  const int exponent = code >> 3U & 15;
+  const int fraction = code & 7;
+  const double sign = (code & 0x80U) != 0 ? -1.0 : 1.0;
+  if (exponent == 15 && fraction == 7) return std::nan("");
+  return sign * (exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8 + fraction, exponent - 10));
+}
+
 /// The k values of one row.
 inline std::vector<double> dequantise_row(DType type, const std::byte* row, std::int64_t k) {
   std::vector<double> values(static_cast<std::size_t>(k));
@@ -110,6 +119,8 @@ inline std::vector<double> dequantise_row(DType type, const std::byte* row, std:
     } else if (type == DType::kBF16) {
       const std::uint32_t bits = static_cast<std::uint32_t>(bytes[2 * i] | bytes[2 * i + 1] << 8) << 16U;
       values[i] = __builtin_bit_cast(float, bits);
+    } else if (type == DType::kF8E4M3) {
+      values[i] = e4m3_value(bytes[i]);
     } else {
       const auto elements = static_cast<std::size_t>(info(type).block_elements);
       const auto size = static_cast<std::size_t>(info(type).block_bytes);

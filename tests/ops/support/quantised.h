@@ -20,7 +20,9 @@ inline std::vector<std::byte> random_rows(Random& random, DType type, std::int64
     for (std::size_t i = 0; i < rows.size(); i += size) {
       const float value = normal(random);
       const std::uint16_t half = type == DType::kF16 ? f32_to_f16(value) : f32_to_bf16(value);
-      if (size == 4)
+      if (size == 1)
+        rows[i] = std::byte{f32_to_f8e4m3(value)};
+      else if (size == 4)
         std::memcpy(rows.data() + i, &value, 4);
       else
         std::memcpy(rows.data() + i, &half, 2);
