@@ -38,6 +38,7 @@ Result<const Family*> find_family(std::string_view model_type) {
 template <class Builder, class Loader>
 Result<> check(const config::ModelConfig& config, Loader& weights) {
   MET_ASSIGN(const Family* family, find_family(config.model_type));
+  weights.finder().declare(config);
   Builder builder(config, weights, family->names());
   MET_TRY(family->recipe(config, builder));
   return weights.finder().begin_loading();

@@ -38,6 +38,16 @@ struct RopeConfig {
 
 enum class Activation { kSilu, kGeluTanh };
 
+/// E4M3 matrices of a safetensors checkpoint, with scales beside them: "<matrix>.weight" = number * "<matrix>.<scales>".
+struct Fp8Weights {
+  enum class Granularity { kTensor, kRow, kBlock };
+  Granularity granularity = Granularity::kTensor;
+  std::string scales;                 ///< "weight_scale" or "weight_scale_inv"
+  std::vector<std::string> excluded;  ///< modules whose matrices are plain floats, by full name or last part
+};
+/// Rows and columns of a matrix that share a scale with kBlock.
+inline constexpr std::int64_t kFp8Block = 128;
+
 /// One layer's attention pattern.
 struct LayerConfig {
   int window = 0;           ///< sliding window in positions; 0: full
@@ -75,6 +85,7 @@ struct ModelConfig {
   RopeConfig rope_local;
   std::vector<LayerConfig> layer;     ///< size `layers`
   DType weight_dtype = DType::kBF16;  ///< declared storage type of safetensors
+  std::optional<Fp8Weights> fp8;      ///< matrices may be E4M3
   bool gguf = false;                  ///< tensor names and q/k row order follow llama.cpp's conversion
   std::vector<std::int32_t> eos_ids;
   std::optional<std::int32_t> bos_id;

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "config/json_fields.h"
+#include "config/quantization_config.h"
 #include "config/read_model_config.h"
 #include "config/rope_config.h"
 
@@ -267,19 +268,6 @@ Result<> read_family(const Fields& config, const Family& family, ModelConfig& ou
   return {};
 }
 
-Result<> refuse_quantization(const Fields& config) {
-  for (const char* key : {"quantization_config", "compression_config"}) {
-    const json::Value* const value = config.find(key);
-    if (value == nullptr || (value->is_object() && value->as_object().empty())) continue;
-    const json::Value* const method = value->find("quant_method");
-    return unsupported(config.field(key),
-                       config.field(key) + " with quant_method " +
-                           (method == nullptr ? "(absent)" : json::write(*method)) +
-                           " is not supported; supported: BF16, F16 and F32 weights, or a GGUF file");
-  }
-  return {};
-}
-
 Result<> read_ids(const Fields& config, const Fields& outer, ModelConfig& out) {
   const auto pick = [&](std::string_view key) {
     return token_ids(config.find(key) != nullptr ? config : outer, key);
@@ -297,19 +285,21 @@ Result<> read_ids(const Fields& config, const Fields& outer, ModelConfig& out) {
 Result<ModelConfig> model_config_from_json(const json::Value& config_json) {
   if (!config_json.is_object()) return invalid("config.json", "config.json holds no object");
   const Fields outer(config_json);
-  MET_TRY(refuse_quantization(outer));
+  ModelConfig out;
+  MET_ASSIGN(out.fp8, read_quantization(outer));
   MET_ASSIGN(std::string type, outer.text("model_type", ""));
   if (type.empty()) return invalid("model_type", "model_type is missing");
   type = normalised(std::move(type));
   Fields config = outer;
   if (type == "gemma3" || type == "mistral3") {
     MET_ASSIGN(config, outer.object("text_config"));
-    MET_TRY(refuse_quantization(config));
+    if (!out.fp8) {
+      MET_ASSIGN(out.fp8, read_quantization(config));
+    }
     MET_ASSIGN(type, config.text("model_type", type == "gemma3" ? "gemma3_text" : "mistral"));
     type = normalised(std::move(type));
   }
   MET_ASSIGN(const Family* const family, family_of(type));
-  ModelConfig out;
   out.model_type = type;
   MET_TRY(read_sizes(config, *family, out));
   out.layer.resize(static_cast<std::size_t>(out.layers));

@@ -72,6 +72,17 @@ struct Prepared {
   MemoryPlan memory;
 };
 
+// What the CUDA kernels do not read.
+Result<> check_cuda_model(const config::ModelConfig& model) {
+  const auto refuse = [](const char* what) {
+    return unsupported("--device",
+                       std::string(what) + " is not served on CUDA devices; --device cpu serves it");
+  };
+  if (model.gguf) return refuse("a GGUF file");
+  if (model.fp8) return refuse("a checkpoint of FP8 weights");
+  return {};
+}
+
 // The device that serves the model: a GGUF file is read by the CPU's kernels, whatever else there is.
 Result<gpu::DeviceChoice> choose_device(const config::Settings& settings, const config::ModelConfig& model) {
   MET_ASSIGN(gpu::DeviceChoice choice, gpu::parse_device(settings.device));
@@ -85,9 +96,7 @@ Result<gpu::DeviceChoice> choose_device(const config::Settings& settings, const 
     choice.kind = hardware == "cpu" || model.gguf ? gpu::DeviceKind::kCpu : gpu::DeviceKind::kCuda;
     if (hardware != "cpu" && model.gguf) log::info("a GGUF file is served on the CPU");
   }
-  if (choice.kind == gpu::DeviceKind::kCuda && model.gguf)
-    return unsupported("--device",
-                       "the CUDA kernels do not read GGUF files; use the checkpoint's safetensors");
+  if (choice.kind == gpu::DeviceKind::kCuda) MET_TRY(check_cuda_model(model));
   return choice;
 }
 
@@ -101,7 +110,8 @@ Result<const kernels::Target*> choose_target(const config::Settings& settings, c
                                {"vocab", model.vocabulary}};
   kernels::Storage storage = kernels::Storage::kGguf;
   if (!model.gguf)
-    storage = model.weight_dtype == DType::kF16   ? kernels::Storage::kFp16
+    storage = model.fp8                           ? kernels::Storage::kFp8
+              : model.weight_dtype == DType::kF16 ? kernels::Storage::kFp16
               : model.weight_dtype == DType::kF32 ? kernels::Storage::kFp32
                                                   : kernels::Storage::kBf16;
   return kernels::resolve(kernels::targets(), {.hardware = hardware,

@@ -10,6 +10,20 @@ namespace {
 // Frequency factors of GGUF files: part of the configuration, not of the weights.
 constexpr std::string_view kReadByConfig = "rope_freqs.weight";
 
+// Scales that round activations and caches, which a device that keeps both in wider types does without.
+constexpr std::string_view kRoundingScales[] = {".input_scale", ".output_scale", ".q_scale", ".k_scale",
+                                                ".v_scale"};
+
+bool rounds(std::string_view name) {
+  return std::ranges::any_of(kRoundingScales, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+bool excludes(const config::Fp8Weights& fp8, std::string_view matrix) {
+  const std::string_view last = matrix.substr(matrix.rfind('.') + 1);  // npos + 1: the whole
+  return std::ranges::any_of(fp8.excluded,
+                             [&](const std::string& name) { return name == matrix || name == last; });
+}
+
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
   for (const std::int64_t d : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(d);
@@ -61,7 +75,8 @@ std::vector<std::string> TensorFinder::unused() const {
   std::vector<std::string> sorted = used_;
   std::ranges::sort(sorted);
   for (const auto& name : checkpoint_->names())
-    if (name != kReadByConfig && !std::ranges::binary_search(sorted, name)) out.emplace_back(name);
+    if (name != kReadByConfig && !(fp8_ && rounds(name)) && !std::ranges::binary_search(sorted, name))
+      out.emplace_back(name);
   return out;
 }
 
@@ -93,10 +108,45 @@ const weights::TensorView* TensorFinder::require(const std::string& name,
   return tensor;
 }
 
+TensorFinder::ScaleLayout TensorFinder::scale_layout(const MatrixName& matrix) const {
+  using Granularity = config::Fp8Weights::Granularity;
+  MET_CHECK(fp8_.has_value(), "E4M3 matrices that no configuration declares are refused by the check");
+  const std::string name = matrix.name + "." + fp8_->scales;
+  if (fp8_->granularity == Granularity::kTensor) return {name, matrix.n, 1};
+  if (fp8_->granularity == Granularity::kRow) return {name, 1, 1};
+  return {name, config::kFp8Block, (matrix.k + config::kFp8Block - 1) / config::kFp8Block};
+}
+
+void TensorFinder::require_scales(const MatrixName& matrix) {
+  const std::string weight = weight_of(matrix) + " has type F8_E4M3";
+  if (!fp8_) return report(weight + ", which config.json's quantization_config does not declare");
+  if (excludes(*fp8_, matrix.name)) return report(weight + ", but quantization_config excludes this matrix");
+  const ScaleLayout layout = scale_layout(matrix);
+  used_.push_back(layout.name);
+  const weights::TensorView* scales = checkpoint_->find(layout.name);
+  if (scales == nullptr) return report(layout.name + " is missing");
+  const std::int64_t rows = (matrix.n + layout.rows - 1) / layout.rows;
+  // A scale a matrix is [] or [1], a scale a row [n] or [n, 1].
+  std::vector<std::int64_t> shape(scales->shape.begin(), scales->shape.end());
+  if (shape.empty()) shape.push_back(1);
+  if (shape.size() == 1) shape.push_back(1);
+  if (shape != std::vector{rows, layout.groups})
+    report(layout.name + " has shape " + shape_text({scales->shape.begin(), scales->shape.end()}) +
+           ", expected " + shape_text({rows, layout.groups}));
+  else if (!is_plain_float(scales->dtype))
+    report(layout.name + " has type " + std::string(info(scales->dtype).name) +
+           ", expected F32, F16 or BF16");
+}
+
+const weights::TensorView* TensorFinder::require_matrix(const MatrixName& matrix) {
+  const weights::TensorView* tensor = require(weight_of(matrix), {matrix.n, matrix.k});
+  if (checking_ && tensor != nullptr && tensor->dtype == DType::kF8E4M3) require_scales(matrix);
+  return tensor;
+}
+
 const weights::TensorView* TensorFinder::require_vector(const std::string& name, std::int64_t size) {
   const weights::TensorView* tensor = require(name, {size});
-  if (checking_ && tensor != nullptr && tensor->dtype != DType::kF32 && tensor->dtype != DType::kF16 &&
-      tensor->dtype != DType::kBF16)
+  if (checking_ && tensor != nullptr && !is_plain_float(tensor->dtype))
     problems_.push_back(name + " has type " + std::string(info(tensor->dtype).name) +
                         ", expected F32, F16 or BF16");
   return tensor;

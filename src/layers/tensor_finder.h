@@ -2,9 +2,11 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "config/model_config.h"
 #include "weights/checkpoint.h"
 
 namespace met::layers {
@@ -17,6 +19,11 @@ struct MatrixName {
   bool bias = false;
 };
 
+/// Types that are values by themselves.
+inline bool is_plain_float(DType type) {
+  return type == DType::kF32 || type == DType::kF16 || type == DType::kBF16;
+}
+
 inline std::string weight_of(const MatrixName& matrix) { return matrix.name + ".weight"; }
 
 /// A recipe is run twice over one checkpoint: first to check every name, shape and type and to add up the bytes that
@@ -26,6 +33,9 @@ class TensorFinder {
   /// Without a checkpoint every tensor exists as BF16, with its shape and no bytes: weights that are invented.
   explicit TensorFinder(const weights::Checkpoint* checkpoint) : checkpoint_(checkpoint) {}
 
+  /// How E4M3 matrices are scaled; told before the check.
+  void declare(const config::ModelConfig& config) { fp8_ = config.fp8; }
+
   bool checking() const { return checking_; }
   /// Ends the check: kDataLoss that lists every missing or misshapen tensor, else loading begins.
   Result<> begin_loading();
@@ -33,9 +43,15 @@ class TensorFinder {
 
   /// The tensor, or null where it is missing or has another shape: noted, and told by begin_loading.
   const weights::TensorView* require(const std::string& name, const std::vector<std::int64_t>& shape);
-  const weights::TensorView* require_matrix(const MatrixName& matrix) {
-    return require(weight_of(matrix), {matrix.n, matrix.k});
-  }
+  /// For a matrix of E4M3, its scales are required too.
+  const weights::TensorView* require_matrix(const MatrixName& matrix);
+  /// How the scales of an E4M3 matrix lie in their tensor.
+  struct ScaleLayout {
+    std::string name;
+    std::int64_t rows = 1;    ///< of the matrix that share scales
+    std::int64_t groups = 1;  ///< scales along k: 1, or one each config::kFp8Block values
+  };
+  ScaleLayout scale_layout(const MatrixName& matrix) const;
   /// The same for a vector of F32, F16 or BF16.
   const weights::TensorView* require_vector(const std::string& name, std::int64_t size);
   /// Whatever its shape, without noting anything.
@@ -51,6 +67,7 @@ class TensorFinder {
   }
 
  private:
+  void require_scales(const MatrixName& matrix);
   const weights::TensorView* invent(const std::string& name, const std::vector<std::int64_t>& shape);
 
   struct Invented {
@@ -60,6 +77,7 @@ class TensorFinder {
   };
 
   const weights::Checkpoint* checkpoint_;
+  std::optional<config::Fp8Weights> fp8_;
   bool checking_ = true;
   std::vector<std::string> problems_;
   std::vector<std::string> used_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <deque>
 #include <thread>
 
 namespace met::layers {
@@ -16,13 +18,28 @@ void WeightLoader::advance(std::size_t bytes) {
   if (options_.progress) options_.progress(done_, total_);
 }
 
+Result<std::vector<float>> WeightLoader::read_scales(const MatrixName& matrix) const {
+  const std::string name = finder_.scale_layout(matrix).name;
+  MET_ASSIGN(std::vector<float> scales, read_floats(name, *finder_.find(name)));
+  if (!std::ranges::all_of(scales, [](float v) { return std::isfinite(v); }))
+    return corrupt(name, name + " holds a value that is not finite");
+  return scales;
+}
+
 Result<gpu::DeviceMemory> WeightLoader::pack(const ops::LinearPack& plan,
-                                             const std::vector<const weights::TensorView*>& tensors) {
+                                             const std::vector<MatrixName>& matrices) {
   std::vector<ops::LinearPart> parts;
-  for (const auto* tensor : tensors)
-    parts.push_back({.rows = tensor->bytes.data(),
-                     .row_bytes = bytes_of(plan.type, static_cast<std::size_t>(plan.k)),
-                     .n = tensor->shape[0]});
+  std::deque<std::vector<float>> scales;
+  for (const MatrixName& matrix : matrices) {
+    ops::LinearPart& part = parts.emplace_back();
+    part.rows = finder_.find(weight_of(matrix))->bytes.data();
+    part.row_bytes = bytes_of(plan.type, static_cast<std::size_t>(plan.k));
+    part.n = matrix.n;
+    if (plan.type != DType::kF8E4M3) continue;
+    MET_ASSIGN(scales.emplace_back(), read_scales(matrix));
+    const TensorFinder::ScaleLayout layout = finder_.scale_layout(matrix);
+    part.scales = {.values = scales.back(), .rows = layout.rows, .groups = layout.groups};
+  }
   MET_ASSIGN(gpu::DeviceMemory memory, gpu::DeviceMemory::allocate(device_, plan.packed_bytes, "weights"));
   const bool direct = device_.info().unified_memory;
   std::vector<std::byte> staging(direct ? 0 : plan.packed_bytes);
@@ -41,7 +58,7 @@ Result<gpu::DeviceMemory> WeightLoader::pack(const ops::LinearPack& plan,
     work();
   }
   if (!direct) MET_TRY(device_.copy_to_device(memory.data(), packed, plan.packed_bytes));
-  for (const auto* tensor : tensors) finder_.release(*tensor);
+  for (const MatrixName& matrix : matrices) finder_.release(*finder_.find(weight_of(matrix)));
   advance(plan.packed_bytes);
   return memory;
 }
@@ -64,21 +81,18 @@ Result<Projection::Part> WeightLoader::load_part(const std::vector<MatrixName>& 
                                                  ops::LinearShape shape, std::int64_t column) {
   Projection::Part part;
   part.column = column;
-  std::vector<const weights::TensorView*> tensors;
   std::int64_t n = 0;
-  for (const MatrixName& matrix : matrices) {
-    tensors.push_back(finder_.find(weight_of(matrix)));
-    n += matrix.n;
-  }
+  for (const MatrixName& matrix : matrices) n += matrix.n;
+  const DType type = finder_.find(weight_of(matrices[0]))->dtype;
   MET_ASSIGN(const ops::LinearPack plan,
-             ops::plan_linear_pack(tensors[0]->dtype, n, matrices[0].k, options_.activations, gated));
+             ops::plan_linear_pack(type, n, matrices[0].k, options_.activations, gated));
   MET_ASSIGN(part.bias, load_bias(matrices));
   if (checking()) {
     plan_for(plan);
     return part;
   }
   MET_ASSIGN(part.plan, ops::plan_linear(device_, plan, shape));
-  MET_ASSIGN(part.weights, pack(plan, tensors));
+  MET_ASSIGN(part.weights, pack(plan, matrices));
   return part;
 }
 
@@ -149,11 +163,15 @@ Result<WeightLoader::Table> WeightLoader::table(const MatrixName& matrix) {
   const weights::TensorView* tensor = finder_.require_matrix(matrix);
   if (tensor == nullptr) return table;
   MET_ASSIGN(table.pack, ops::plan_linear_pack(tensor->dtype, matrix.n, matrix.k, options_.activations));
+  if (table.pack.embedding_entry.empty())
+    return unsupported(weight_of(matrix), weight_of(matrix) + " has type " +
+                                              std::string(info(tensor->dtype).name) +
+                                              ", of which the CPU kernels read no single rows");
   if (checking()) {
     plan_for(table.pack);
     table_bytes_ += table.pack.packed_bytes;
   } else {
-    MET_ASSIGN(table.data, pack(table.pack, {tensor}));
+    MET_ASSIGN(table.data, pack(table.pack, {matrix}));
   }
   return table;
 }

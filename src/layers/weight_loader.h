@@ -57,8 +57,9 @@ class WeightLoader {
   Result<Projection::Part> load_part(const std::vector<MatrixName>& matrices, bool gated,
                                      ops::LinearShape shape, std::int64_t column);
   Result<gpu::DeviceMemory> load_bias(const std::vector<MatrixName>& matrices);
-  Result<gpu::DeviceMemory> pack(const ops::LinearPack& plan,
-                                 const std::vector<const weights::TensorView*>& parts);
+  /// The matrices of one type, one after another along n.
+  Result<gpu::DeviceMemory> pack(const ops::LinearPack& plan, const std::vector<MatrixName>& matrices);
+  Result<std::vector<float>> read_scales(const MatrixName& matrix) const;
   void plan_for(const ops::LinearPack& pack);
   void advance(std::size_t bytes);
 

@@ -220,11 +220,27 @@ TEST(ModelConfigGolden, MembersThatOneFamilyAloneHas) {
 TEST(ModelConfigGolden, QuantisedCheckpointsAreRefusedByMethod) {
   if (!fs::exists(kGoldens)) GTEST_SKIP() << "no shared goldens";
   for (const char* folder :
-       {"llama-awq", "llama-gptq", "qwen3-fp8-block", "llama-nvfp4-ct", "llama-nvfp4-modelopt"}) {
+       {"llama-awq", "llama-gptq", "llama-nvfp4-ct", "llama-int8-w8a16", "llama-nvfp4-modelopt"}) {
     const auto read = read_model_directory((kGoldens / folder).string());
     ASSERT_FALSE(read.has_value()) << folder;
     EXPECT_EQ(read.error().code, ErrorCode::kUnsupported);
-    EXPECT_EQ(read.error().field, "quantization_config");
+    EXPECT_THAT(read.error().field, ::testing::StartsWith("quantization_config"));
+  }
+}
+
+TEST(ModelConfigGolden, Fp8CheckpointsSayHowTheyAreScaled) {
+  using Granularity = Fp8Weights::Granularity;
+  if (!fs::exists(kGoldens)) GTEST_SKIP() << "no shared goldens";
+  for (const auto& [folder, granularity, scales] :
+       {std::tuple("llama-fp8-tensor", Granularity::kTensor, "weight_scale"),
+        std::tuple("qwen3-fp8-channel", Granularity::kRow, "weight_scale"),
+        std::tuple("qwen3-fp8-block", Granularity::kBlock, "weight_scale_inv")}) {
+    const auto read = read_model_directory((kGoldens / folder).string());
+    ASSERT_TRUE(read.has_value()) << read.error().message;
+    ASSERT_TRUE(read->model.fp8.has_value()) << folder;
+    EXPECT_EQ(read->model.fp8->granularity, granularity);
+    EXPECT_EQ(read->model.fp8->scales, scales);
+    EXPECT_THAT(read->model.fp8->excluded, ::testing::ElementsAre("lm_head"));
   }
 }
 

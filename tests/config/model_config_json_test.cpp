@@ -234,7 +234,57 @@ const Refused kRefused[] = {
     {"llama", R"("quantization_config":{"quant_method":"awq"})", kUnsupported, "quantization_config",
      "quant_method \"awq\" is not supported"},
     {"llama", R"("quantization_config":3)", kUnsupported, "quantization_config", "(absent)"},
+    {"llama", R"("quantization_config":{"quant_method":"fp8","weight_block_size":[64,128]})", kUnsupported,
+     "quantization_config.weight_block_size", "[64,128] is not supported; supported: [128,128]"},
+    {"llama", R"("quantization_config":{"quant_method":"fp8","fmt":"e5m2"})", kUnsupported,
+     "quantization_config.fmt", "supported: \"e4m3\""},
+    {"llama", R"("quantization_config":{"quant_method":"fp8","modules_to_not_convert":"lm_head"})", kInvalid,
+     "quantization_config.modules_to_not_convert", "an array of names"},
+    {"llama", R"("quantization_config":{"quant_method":"fp8","kv_cache_scheme":{"type":"int","num_bits":8}})",
+     kUnsupported, "quantization_config.kv_cache_scheme.type", "supported: \"float\""},
+    {"llama", R"("quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized"})",
+     kUnsupported, "quantization_config.format", "float-quantized"},
+    {"llama", R"("quantization_config":{"quant_method":"compressed-tensors"})", kInvalid,
+     "quantization_config.config_groups", "is missing"},
+    {"llama", R"("quantization_config":{"quant_method":"compressed-tensors","config_groups":{}})",
+     kUnsupported, "quantization_config.config_groups", "one group"},
+    {"llama",
+     R"("quantization_config":{"quant_method":"compressed-tensors","config_groups":{"g":{"targets":["Linear"],
+      "weights":{"type":"float","num_bits":4}}}})",
+     kUnsupported, "quantization_config.config_groups.g.weights.num_bits", "supported: 8"},
+    {"llama",
+     R"("quantization_config":{"quant_method":"compressed-tensors","config_groups":{"g":{"targets":["Linear"],
+      "weights":{"type":"float","num_bits":8,"strategy":"group"}}}})",
+     kUnsupported, "quantization_config.config_groups.g.weights.strategy", "tensor, channel, block"},
+    {"llama",
+     R"("quantization_config":{"quant_method":"compressed-tensors","config_groups":{"g":{"targets":["re:.*q"],
+      "weights":{"type":"float","num_bits":8}}}})",
+     kUnsupported, "quantization_config.config_groups.g.targets", "[\"Linear\"]"},
+    {"llama",
+     R"("quantization_config":{"quant_method":"compressed-tensors","sparsity_config":{"format":"sparse-24"},
+      "config_groups":{"g":{}}})",
+     kUnsupported, "quantization_config.sparsity_config.format", "dense"},
 };
+
+TEST(ModelConfigJson, Fp8IsReadInBothDialects) {
+  using Granularity = Fp8Weights::Granularity;
+  EXPECT_FALSE(with("llama", "")->fp8);
+  EXPECT_FALSE(with("llama", R"("quantization_config":{})")->fp8);
+  const auto fp8 = with("llama", R"("quantization_config":{"quant_method":"fp8","activation_scheme":"static",
+      "ignored_layers":["lm_head","gate"]})");
+  ASSERT_TRUE(fp8.has_value()) << fp8.error().message;
+  EXPECT_EQ(fp8->fp8->granularity, Granularity::kTensor);
+  EXPECT_EQ(fp8->fp8->scales, "weight_scale");
+  EXPECT_EQ(fp8->fp8->excluded, (std::vector<std::string>{"lm_head", "gate"}));
+  const auto block =
+      with("llama", R"("compression_config":{"quant_method":"compressed-tensors","ignore":["re:.*gate$"],
+      "kv_cache_scheme":{"type":"float","num_bits":8,"strategy":"tensor"},"config_groups":{"group_0":{
+      "targets":["Linear"],"input_activations":{"num_bits":8,"type":"float","strategy":"group","dynamic":true},
+      "weights":{"type":"float","num_bits":8,"strategy":"block","block_structure":[128,128]}}}})");
+  ASSERT_TRUE(block.has_value()) << block.error().message;
+  EXPECT_EQ(block->fp8->granularity, Granularity::kBlock);
+  EXPECT_EQ(block->fp8->scales, "weight_scale");
+}
 
 TEST(ModelConfigJson, RefusalsNameTheKeyAndWhatWouldDo) {
   for (const Refused& r : kRefused) {

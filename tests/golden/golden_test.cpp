@@ -14,9 +14,11 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<std::string> golden_names() {
-  const std::vector<std::string> families = {"gemma3-a",  "gemma3-b",  "llama-a",   "llama-b",  "llama-c",
-                                             "mistral-a", "mistral-b", "qwen2-a",   "qwen2-b",  "qwen3-a",
-                                             "qwen3-b",   "qwen3-c",   "smollm3-a", "smollm3-b"};
+  const std::vector<std::string> families = {
+      "gemma3-a",        "gemma3-b",          "llama-a",          "llama-b",         "llama-c",
+      "mistral-a",       "mistral-b",         "qwen2-a",          "qwen2-b",         "qwen3-a",
+      "qwen3-b",         "qwen3-c",           "smollm3-a",        "smollm3-b",       "llama-fp8-tensor",
+      "llama-fp8-block", "llama-fp8-channel", "qwen3-fp8-tensor", "qwen3-fp8-block", "qwen3-fp8-channel"};
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(golden_root())) {
     const std::string name = entry.path().filename();
@@ -93,6 +95,22 @@ TEST_P(Golden, ChunksBatchesAndCachedPrefixesGiveTheSameBits) {
     for (const Prompt& other : prompts) batch.push_back({.sequence = ++sequence, .ids = other.ids});
     batch.push_back({.sequence = ++sequence, .ids = prompt.ids});
     ASSERT_EQ(model.step(batch).back(), whole) << "batched";
+  }
+}
+
+// The CUDA recipes do not read these: refused before a device is looked for.
+TEST(GoldenDevices, WhatCudaDoesNotServeIsRefusedInOneSentence) {
+  for (const auto& [name, what] :
+       {std::pair{"llama-fp8-block", "FP8"}, std::pair{"gguf-llama-Q8_0", "GGUF"}}) {
+    if (!fs::exists(golden_root() / name)) continue;
+    config::Settings settings = host_settings(name, "int8");
+    settings.device = "cuda";
+    settings.cpu_activations = "auto";
+    const auto refused = engine::dry_run(settings);
+    ASSERT_FALSE(refused) << name;
+    EXPECT_EQ(refused.error().field, "--device");
+    EXPECT_THAT(refused.error().message,
+                testing::AllOf(testing::HasSubstr(what), testing::HasSubstr("--device cpu")));
   }
 }
 

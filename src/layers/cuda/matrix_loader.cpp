@@ -14,8 +14,6 @@ namespace {
 constexpr std::int64_t kGatedGroup = 8;  // rows of gate, then as many of up
 constexpr std::size_t kBf16Bytes = 2;
 
-bool is_float(DType type) { return type == DType::kBF16 || type == DType::kF16 || type == DType::kF32; }
-
 // One row as BF16.
 void convert_row(DType type, const std::byte* from, std::int64_t k, std::byte* to) {
   const auto count = static_cast<std::size_t>(k);
@@ -79,7 +77,7 @@ Result<DeviceMatrix> MatrixLoader::load(const std::vector<MatrixName>& matrices,
       complete = false;
       continue;
     }
-    if (checking() && !is_float(tensor->dtype))
+    if (checking() && !is_plain_float(tensor->dtype))
       finder_.report(weight_of(matrix) + " has type " + std::string(info(tensor->dtype).name) +
                      ", the CUDA kernels read BF16, F16 and F32");
     upload.sources.push_back({tensor, matrix.n});
