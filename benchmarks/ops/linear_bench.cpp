@@ -20,6 +20,9 @@ constexpr Shape kShapes[] = {
     {"qkv", DType::kQ4_1, 960, 576, false},           {"gate up", DType::kQ4_1, 3072, 576, true},
     {"down", DType::kQ4_1, 576, 1536, false},         {"head", DType::kQ8_0, 49152, 576, false},
     {"4096 square", DType::kQ4_0, 4096, 4096, false}, {"bf16", DType::kBF16, 2048, 2048, false},
+    {"square", DType::kQ3_K, 2048, 2048, false},      {"square", DType::kQ4_K, 2048, 2048, false},
+    {"square", DType::kQ5_K, 2048, 2048, false},      {"square", DType::kQ6_K, 2048, 2048, false},
+    {"square", DType::kMXFP4, 2048, 2048, false},     {"square", DType::kIQ4_XS, 2048, 2048, false},
 };
 
 void bench_shape(const Setup& setup, const Shape& shape, std::int32_t rows) {

@@ -188,6 +188,7 @@ std::vector<Case> cases() {
       {{16, 10, 22}, 256, 5, Epilogue::kStore, true, true, true, Inputs::kNormal},
       {{64}, 768, 300, Epilogue::kResidual, true, false, false, Inputs::kNormal},
       {{40, 40}, 256, 6, Epilogue::kSiluMul, true, true, false, Inputs::kNormal},
+      {{40, 40}, 768, 67, Epilogue::kSiluMul, true, true, false, Inputs::kNormal},
       {{16, 16}, 512, 1, Epilogue::kGeluMul},
   };
 }
@@ -226,23 +227,29 @@ TEST_P(LinearTest, MatchesOracle) {
   }
 }
 
+void expect_bits_alone_as_in_batch(DType type, ActivationMode mode, const Case& c) {
+  Problem problem(type, mode, c);
+  for (const Isa& isa : isas()) {
+    Pool one(1), two(2), three(3);
+    const std::vector<float> batch = problem.run(isa, one, 0, c.rows);
+    EXPECT_TRUE(same_bits(batch, problem.run(isa, two, 0, c.rows))) << isa.name << ": 2 threads differ";
+    EXPECT_TRUE(same_bits(batch, problem.run(isa, three, 0, c.rows))) << isa.name << ": 3 threads differ";
+    const auto ldy = static_cast<std::size_t>(problem.ldy());
+    for (const auto& [begin, rows] : {std::pair{0, 1}, {5, 1}, {6, 2}, {64, 7}, {70, 1}, {1, 70}}) {
+      const std::vector<float> part = problem.run(isa, two, begin, rows);
+      EXPECT_TRUE(
+          same_bits(part, std::span(batch).subspan(static_cast<std::size_t>(begin) * ldy, part.size())))
+          << isa.name << ": rows " << begin << " + " << rows;
+    }
+  }
+}
+
 TEST_P(LinearTest, RowAloneHasTheBitsOfTheRowInTheBatch) {  // D5
   for (const ActivationMode mode : {ActivationMode::kInt8, ActivationMode::kF32}) {
-    const Case c{{100}, 512, 71, Epilogue::kStore, true, false, false, Inputs::kNormal};
-    Problem problem(GetParam(), mode, c);
-    for (const Isa& isa : isas()) {
-      Pool one(1), two(2), three(3);
-      const std::vector<float> batch = problem.run(isa, one, 0, c.rows);
-      EXPECT_TRUE(same_bits(batch, problem.run(isa, two, 0, c.rows))) << isa.name << ": 2 threads differ";
-      EXPECT_TRUE(same_bits(batch, problem.run(isa, three, 0, c.rows))) << isa.name << ": 3 threads differ";
-      const auto ldy = static_cast<std::size_t>(problem.ldy());
-      for (const auto& [begin, rows] : {std::pair{0, 1}, {5, 1}, {6, 2}, {64, 7}, {70, 1}, {1, 70}}) {
-        const std::vector<float> part = problem.run(isa, two, begin, rows);
-        EXPECT_TRUE(
-            same_bits(part, std::span(batch).subspan(static_cast<std::size_t>(begin) * ldy, part.size())))
-            << isa.name << ": rows " << begin << " + " << rows;
-      }
-    }
+    expect_bits_alone_as_in_batch(GetParam(), mode,
+                                  {{100}, 512, 71, Epilogue::kStore, true, false, false, Inputs::kNormal});
+    expect_bits_alone_as_in_batch(
+        GetParam(), mode, {{40, 40}, 256, 71, Epilogue::kSiluMul, true, false, false, Inputs::kNormal});
   }
 }
 

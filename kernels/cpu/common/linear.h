@@ -19,42 +19,58 @@ using simd::kLanes;
 using simd::Vf;
 using simd::Vi;
 
-/// Parts of the columns that are multiplied together, so that they share each broadcast of activations:
-/// AVX2's 16 registers hold the 16-bit sums of four rows and two parts.
-constexpr int kPartsAtOnce = kParts == 2 ? 2 : 1;
+/// Rows that share each load of packed weights.
+constexpr int kRowsAtOnce = kLanes == 16 ? 8 : 4;
+/// The same for unpacked ones. AVX2 spends a shuffle port on each broadcast of activations, so that there
+/// fewer rows and twice the columns are faster.
+constexpr int kUnpackedRows = kLanes == 16 ? 8 : kLanes == 8 ? 2 : 4;
+constexpr int kUnpackedTiles = kLanes == 8 ? 2 : 1;
 
-template <int R>
-using Sums = Vi[kPartsAtOnce][R];
+template <class F, int R>
+using Sums = Vi[F::kPartsAtOnce][R];
+
+/// Prepared rows: in x itself, in the thread's scratch or in the shared workspace.
+struct Rows {
+  const std::uint8_t* base;
+  std::size_t stride;
+  const void* operator[](std::int64_t r) const { return base + static_cast<std::size_t>(r) * stride; }
+};
 
 /// Sums of integer products over `Count` groups from group `First`, for kPartsAtOnce parts from h and R rows.
 template <class F, int R, int First, int Count>
-inline void block_sums(packed::At at, int h, const Block* const (&a)[R], Sums<R>& sums) {
+inline void block_sums(typename F::At at, int h, const Block* const (&a)[R], Sums<F, R>& sums) {
 #if defined(__AVX512VNNI__)
 #pragma GCC unroll 8
   for (int i = 0; i < Count; ++i) {
     const int g = First + i;
-    Vi w = F::weights(at, g, h);
-    if constexpr (F::kDepth == 0) w = simd::ixor(w, simd::bytes(0x80));
+#pragma GCC unroll 2
+    for (int p = 0; p < F::kPartsAtOnce; ++p) {
+      Vi w = F::weights(at, g, h + p);
+      if constexpr (F::kDepth == 0) w = simd::ixor(w, simd::bytes(0x80));
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r)
-      sums[0][r] =
-          _mm512_dpbusd_epi32(i == 0 ? simd::izero() : sums[0][r], w, simd::broadcast4(a[r]->q + 4 * g));
+      for (int r = 0; r < R; ++r)
+        sums[p][r] =
+            _mm512_dpbusd_epi32(i == 0 ? simd::izero() : sums[p][r], w, simd::broadcast4(a[r]->q + 4 * g));
+    }
   }
 #else
-  Sums<R> short_sums;
+  Sums<F, R> short_sums;
   constexpr int kDepth = F::kDepth == 0 ? 1 : F::kDepth < Count ? F::kDepth : Count;
 #pragma GCC unroll 8
   for (int i = 0; i < Count; ++i) {
     const int g = First + (Count == 8 ? i / 2 + i % 2 * 4 : i);  // nibbles: both halves of a byte in turn
-    Vi w[kPartsAtOnce];
-#pragma GCC unroll 2
-    for (int p = 0; p < kPartsAtOnce; ++p) w[p] = F::weights(at, g, h + p);
+    Vi q[R];
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const Vi q = simd::broadcast4(a[r]->q + 4 * g);
-#pragma GCC unroll 2
-      for (int p = 0; p < kPartsAtOnce; ++p) {
-        const Vi products = F::kDepth == 0 ? simd::multiply_signed(w[p], q) : simd::multiply_bytes(w[p], q);
+    for (int r = 0; r < R; ++r) q[r] = simd::broadcast4(a[r]->q + 4 * g);
+#pragma GCC unroll 4
+    for (int p = 0; p < F::kPartsAtOnce; ++p) {
+      const Vi w = F::weights(at, g, h + p);
+      Vi magnitude = w;
+      if constexpr (F::kDepth == 0) magnitude = F::magnitudes(at, g, h + p);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        const Vi products =
+            simd::multiply_bytes(magnitude, F::kDepth == 0 ? simd::with_sign8(q[r], w) : q[r]);
         Vi& short_sum = short_sums[p][r];
         short_sum = i % kDepth == 0 ? products : simd::add16(short_sum, products);
         simd::keep(short_sum);
@@ -70,17 +86,17 @@ inline void block_sums(packed::At at, int h, const Block* const (&a)[R], Sums<R>
 
 /// acc += scale * d * (sum - offset * sum of q) (+ minimum * d * sum of q), for groups of one scale.
 template <class F, int R, int Sub>
-inline void add_block(packed::At at, int h, const Block* const (&a)[R], Vf (&acc)[kParts][R]) {
+inline void add_block(typename F::At at, int h, const Block* const (&a)[R], Vf (&acc)[F::kParts][R]) {
 #if defined(__AVX512VNNI__)
   constexpr int kOffset = F::kOffset + (F::kDepth == 0 ? 128 : 0);
 #else
   constexpr int kOffset = F::kOffset;
 #endif
   constexpr int kCount = 8 / F::kSubs;
-  Sums<R> sums;
+  Sums<F, R> sums;
   block_sums<F, R, Sub * kCount, kCount>(at, h, a, sums);
-#pragma GCC unroll 2
-  for (int p = 0; p < kPartsAtOnce; ++p) {
+#pragma GCC unroll 4
+  for (int p = 0; p < F::kPartsAtOnce; ++p) {
     const Vf scale = F::scale(at, h + p, Sub);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
@@ -97,6 +113,25 @@ inline void add_block(packed::At at, int h, const Block* const (&a)[R], Vf (&acc
   }
 }
 
+/// acc[h][r] += blocks [b, b + count) of R rows; `blocks(i)` is where F finds the weights of block b + i.
+template <class F, int R, class Blocks>
+inline void add_blocks(const Blocks& blocks, const void* const (&rows)[R], std::int64_t b, std::int64_t count,
+                       Vf (&acc)[F::kParts][R]) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const typename F::At at = blocks(i);
+    const Block* a[R];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) a[r] = static_cast<const Block*>(rows[r]) + b + i;
+#pragma GCC unroll 8
+    for (int h = 0; h < F::kParts; h += F::kPartsAtOnce) {
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) simd::forget(a[r]);
+      add_block<F, R, 0>(at, h, a, acc);
+      if constexpr (F::kSubs == 2) add_block<F, R, 1>(at, h, a, acc);
+    }
+  }
+}
+
 /// Packed integer weights times int8 activations.
 template <class F>
 struct Int8 {
@@ -106,27 +141,51 @@ struct Int8 {
     activations::quantise(args, r, to);
   }
   static bool in_place(const met::LinearArgs&) { return false; }
+  static constexpr bool kUnpacks = !F::kCheap;
 
   template <int R>
   static void tile(const std::uint8_t* weights, const void* const (&rows)[R], std::int64_t k, float* out) {
     Vf acc[kParts][R];
     for (auto& part : acc)
       for (Vf& v : part) v = simd::zero();
-    for (std::int64_t b = 0; b < k / 32; ++b) {
-      const packed::At at = F::at(weights, b);
-      const Block* a[R];
-#pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) a[r] = static_cast<const Block*>(rows[r]) + b;
-#pragma GCC unroll 8
-      for (int h = 0; h < kParts; h += kPartsAtOnce) {
-#pragma GCC unroll 8
-        for (int r = 0; r < R; ++r) simd::forget(a[r]);
-        add_block<F, R, 0>(at, h, a, acc);
-        if constexpr (F::kSubs == 2) add_block<F, R, 1>(at, h, a, acc);
-      }
-    }
+    add_blocks<F, R>([&](std::int64_t i) { return F::at(weights, i); }, rows, 0, k / 32, acc);
     for (int h = 0; h < kParts; ++h)
       for (int r = 0; r < R; ++r) simd::store(out + r * kColumns + h * kLanes, acc[h][r]);
+  }
+
+  /// The same for any number of rows and for kUnpackedTiles tiles at `weights`: a chunk of k is unpacked once
+  /// and stays in L1 while all rows pass it. out[r][tile][16].
+  static void tiles_of_many(const std::uint8_t* const (&weights)[kUnpackedTiles], const Rows& prepared,
+                            std::int64_t row, std::int64_t rows, std::int64_t k, float* out) {
+    typename Plain::Block blocks[kChunkBlocks];
+    std::memset(out, 0, static_cast<std::size_t>(rows) * Plain::kColumns * sizeof(float));
+    for (std::int64_t b = 0; b < k / 32; b += kChunkBlocks) {
+      const std::int64_t count = k / 32 - b < kChunkBlocks ? k / 32 - b : kChunkBlocks;
+      for (std::int64_t i = 0; i < count; ++i)
+        for (int t = 0; t < kUnpackedTiles; ++t) Plain::unpack(F::at(weights[t], b + i), t, blocks[i]);
+      std::int64_t r = 0;
+      for (; r + kUnpackedRows <= rows; r += kUnpackedRows)
+        add_chunk<kUnpackedRows>(blocks, prepared, row + r, b, count, out + r * Plain::kColumns);
+      for (; r < rows; ++r) add_chunk<1>(blocks, prepared, row + r, b, count, out + r * Plain::kColumns);
+    }
+  }
+
+ private:
+  using Plain = packed::Unpacked<F, kUnpackedTiles>;
+  static constexpr std::int64_t kChunkBlocks = 8;
+
+  template <int R>
+  static void add_chunk(const typename Plain::Block* blocks, const Rows& prepared, std::int64_t row,
+                        std::int64_t b, std::int64_t count, float* out) {
+    const void* rows[R];
+    Vf acc[Plain::kParts][R];
+    for (int r = 0; r < R; ++r) {
+      rows[r] = prepared[row + r];
+      for (int h = 0; h < Plain::kParts; ++h) acc[h][r] = simd::load(out + r * Plain::kColumns + h * kLanes);
+    }
+    add_blocks<Plain, R>([&](std::int64_t i) { return blocks + i; }, rows, b, count, acc);
+    for (int r = 0; r < R; ++r)
+      for (int h = 0; h < Plain::kParts; ++h) simd::store(out + r * Plain::kColumns + h * kLanes, acc[h][r]);
   }
 };
 
@@ -140,6 +199,7 @@ struct Float {
     activations::normalise(args, r, to);
   }
   static bool in_place(const met::LinearArgs& args) { return args.norm_weight == nullptr; }
+  static constexpr bool kUnpacks = false;
 
   template <int R>
   static void tile(const std::uint8_t* weights, const void* const (&rows)[R], std::int64_t k, float* out) {
@@ -173,7 +233,7 @@ struct Dequantised {
   struct Wide {
     alignas(64) float w[32][kColumns];
     Wide(const std::uint8_t* tile, std::int64_t b) {
-      const packed::At at = F::at(tile, b);
+      const typename F::At at = F::at(tile, b);
       float column[32];
       for (int c = 0; c < kColumns; ++c) {
         F::column(at, c, column);
@@ -201,19 +261,20 @@ inline void finish(const met::LinearArgs& args, std::int64_t r, std::int64_t c, 
       const Vf active = args.epilogue == met::Epilogue::kSiluMul ? simd::silu(gate) : simd::gelu_tanh(gate);
       simd::store(sums + h * kLanes, simd::mul(active, simd::load(up + h * kLanes)));
     }
-  } else if (args.epilogue == met::Epilogue::kResidual) {
-    const float* residual = args.residual + r * args.ldy + c;
-    for (std::int64_t i = 0; i < valid; ++i) sums[i] += residual[i];
   }
+  const float* residual =
+      args.epilogue == met::Epilogue::kResidual ? args.residual + r * args.ldy + c : nullptr;
+  if (valid == kColumns) {  // of known length, so vectors
+    for (int i = 0; i < kColumns; i += kLanes) {
+      const Vf sum = simd::load(sums + i);
+      simd::store(y + i, residual != nullptr ? simd::add(sum, simd::load(residual + i)) : sum);
+    }
+    return;
+  }
+  if (residual != nullptr)
+    for (std::int64_t i = 0; i < valid; ++i) sums[i] += residual[i];
   std::memcpy(y, sums, static_cast<std::size_t>(valid) * sizeof(float));
 }
-
-/// Prepared rows: in x itself, in the thread's scratch or in the shared workspace.
-struct Rows {
-  const std::uint8_t* base;
-  std::size_t stride;
-  const void* operator[](std::int64_t r) const { return base + static_cast<std::size_t>(r) * stride; }
-};
 
 template <class K>
 Rows prepare_rows(const met::LinearArgs& args, const MetCpuContext* ctx, std::int64_t rows,
@@ -255,6 +316,30 @@ void multiply(const met::LinearArgs& args, const Rows& prepared, const std::uint
     finish(args, r + i, c, sums[0] + i * kColumns, gated ? sums[1] + i * kColumns : nullptr, columns);
 }
 
+constexpr std::int64_t kRowChunk = 64;
+/// Rows that pay for unpacking a tile.
+constexpr std::int64_t kManyRows = 32;
+
+/// `multiply` for the rows of one chunk and one or two tiles: gate and up, or neighbouring columns.
+template <class K>
+void multiply_many(const met::LinearArgs& args, const Rows& prepared, const std::uint8_t* tile, int tiles,
+                   std::int64_t r, std::int64_t rows, std::int64_t c, std::int64_t columns, bool gated) {
+  alignas(64) float sums[2 * kRowChunk * kColumns];
+  const std::uint8_t* const other = tiles == 2 ? tile + K::tile_bytes(args.k) : tile;
+  if constexpr (kUnpackedTiles == 2) {
+    K::tiles_of_many({tile, other}, prepared, r, rows, args.k, sums);
+  } else {
+    K::tiles_of_many({tile}, prepared, r, rows, args.k, sums);
+    if (tiles == 2) K::tiles_of_many({other}, prepared, r, rows, args.k, sums + kRowChunk * kColumns);
+  }
+  constexpr std::int64_t kOther = kUnpackedTiles == 2 ? kColumns : kRowChunk * kColumns;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    float* first = sums + i * kUnpackedTiles * kColumns;
+    finish(args, r + i, c, first, gated ? first + kOther : nullptr, columns);
+    if (!gated && tiles == 2) finish(args, r + i, c + kColumns, first + kOther, nullptr, columns);
+  }
+}
+
 template <class K>
 void run(const met::LinearArgs& args, const MetCpuContext* ctx) {
   const std::int64_t rows = *args.rows;
@@ -270,7 +355,6 @@ void run(const met::LinearArgs& args, const MetCpuContext* ctx) {
   // An item is a few units of columns by a chunk of rows. Sixteen items a thread even out a busy neighbour;
   // items of less than 16 KiB of weights would cost more to claim than they save, unless threads would stay
   // idle.
-  constexpr std::int64_t kRowChunk = 64;
   const std::int64_t row_chunks = (rows + kRowChunk - 1) / kRowChunk;
   const std::int64_t fair = units * row_chunks / ctx->threads;
   const std::int64_t least =
@@ -288,13 +372,22 @@ void run(const met::LinearArgs& args, const MetCpuContext* ctx) {
     const std::int64_t row_end = row_begin + kRowChunk < rows ? row_begin + kRowChunk : rows;
     const std::int64_t unit_begin = item / row_chunks * group;
     const std::int64_t unit_end = unit_begin + group < units ? unit_begin + group : units;
+    if (K::kUnpacks && row_end - row_begin >= kManyRows) {
+      if constexpr (K::kUnpacks) {
+        const int step = gated ? 1 : 2;
+        for (std::int64_t u = unit_begin; u < unit_end; u += step)
+          multiply_many<K>(args, prepared, weights + static_cast<std::size_t>(u) * unit_bytes,
+                           gated || u + 1 < unit_end ? 2 : 1, row_begin, row_end - row_begin, u * kColumns,
+                           columns, gated);
+      }
+      continue;
+    }
     for (std::int64_t u = unit_begin; u < unit_end; ++u) {
       const std::uint8_t* tile = weights + static_cast<std::size_t>(u) * unit_bytes;
       const std::int64_t c = u * kColumns;
       std::int64_t r = row_begin;
-#if defined(__AVX512F__)  // 32 registers
-      for (; r + 8 <= row_end; r += 8) multiply<K, 8>(args, prepared, tile, r, c, columns, gated);
-#endif
+      if constexpr (kRowsAtOnce == 8)
+        for (; r + 8 <= row_end; r += 8) multiply<K, 8>(args, prepared, tile, r, c, columns, gated);
       for (; r + 4 <= row_end; r += 4) multiply<K, 4>(args, prepared, tile, r, c, columns, gated);
       for (; r + 2 <= row_end; r += 2) multiply<K, 2>(args, prepared, tile, r, c, columns, gated);
       if (r < row_end) multiply<K, 1>(args, prepared, tile, r, c, columns, gated);

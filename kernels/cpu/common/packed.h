@@ -24,7 +24,7 @@ constexpr int kColumns = 16;
 constexpr int kParts = kColumns / simd::kLanes;
 constexpr int kBlock = 32;
 
-struct At {
+struct PackedAt {
   const std::uint8_t* super;
   const std::uint8_t* block;
 };
@@ -42,38 +42,38 @@ inline simd::Vf signed_bytes(const std::uint8_t* p, int h) {
 /// One f16 scale a block.
 struct HalfScale {
   static constexpr int kSuperBlocks = 1, kSuperBytes = 0, kBytes = 32, kSubs = 1;
-  static constexpr bool kMin = false;
-  static simd::Vf scale(At at, int h, int) { return halves(at.block, h); }
+  static constexpr bool kMin = false, kCheap = true;
+  static simd::Vf scale(PackedAt at, int h, int) { return halves(at.block, h); }
 };
 /// One f16 scale, then one f16 minimum.
 struct HalfScaleMin {
   static constexpr int kSuperBlocks = 1, kSuperBytes = 0, kBytes = 64, kSubs = 1;
-  static constexpr bool kMin = true;
-  static simd::Vf scale(At at, int h, int) { return halves(at.block, h); }
-  static simd::Vf minimum(At at, int h, int) { return halves(at.block + 32, h); }
+  static constexpr bool kMin = true, kCheap = true;
+  static simd::Vf scale(PackedAt at, int h, int) { return halves(at.block, h); }
+  static simd::Vf minimum(PackedAt at, int h, int) { return halves(at.block + 32, h); }
 };
 /// Q4_K, Q5_K: f16 d and dmin of 8 blocks; a block's 6-bit scale and minimum, a byte each.
 struct ByteScaleMin {
   static constexpr int kSuperBlocks = 8, kSuperBytes = 64, kBytes = 32, kSubs = 1;
-  static constexpr bool kMin = true;
-  static simd::Vf scale(At at, int h, int) {
+  static constexpr bool kMin = true, kCheap = false;
+  static simd::Vf scale(PackedAt at, int h, int) {
     return simd::mul(halves(at.super, h), unsigned_bytes(at.block, h));
   }
-  static simd::Vf minimum(At at, int h, int) {
+  static simd::Vf minimum(PackedAt at, int h, int) {
     return simd::mul(simd::sub(simd::zero(), halves(at.super + 32, h)), unsigned_bytes(at.block + 16, h));
   }
 };
 /// Q2_K: f16 d and dmin of 8 blocks; for each 16 k one byte, scale in its low and minimum in its high half.
 struct NibbleScaleMin {
   static constexpr int kSuperBlocks = 8, kSuperBytes = 64, kBytes = 32, kSubs = 2;
-  static constexpr bool kMin = true;
-  static simd::Vi both(At at, int h, int sub) {
+  static constexpr bool kMin = true, kCheap = false;
+  static simd::Vi both(PackedAt at, int h, int sub) {
     return simd::load_u8(at.block + 16 * sub + h * simd::kLanes);
   }
-  static simd::Vf scale(At at, int h, int sub) {
+  static simd::Vf scale(PackedAt at, int h, int sub) {
     return simd::mul(halves(at.super, h), simd::to_float(simd::iand(both(at, h, sub), simd::iset1(15))));
   }
-  static simd::Vf minimum(At at, int h, int sub) {
+  static simd::Vf minimum(PackedAt at, int h, int sub) {
     return simd::mul(simd::sub(simd::zero(), halves(at.super + 32, h)),
                      simd::to_float(simd::shift_right16(both(at, h, sub), 4)));
   }
@@ -82,16 +82,16 @@ struct NibbleScaleMin {
 template <int Subs>
 struct SignedScale {
   static constexpr int kSuperBlocks = 8, kSuperBytes = 32, kBytes = 16 * Subs, kSubs = Subs;
-  static constexpr bool kMin = false;
-  static simd::Vf scale(At at, int h, int sub) {
+  static constexpr bool kMin = false, kCheap = false;
+  static simd::Vf scale(PackedAt at, int h, int sub) {
     return simd::mul(halves(at.super, h), signed_bytes(at.block + 16 * sub, h));
   }
 };
 /// MXFP4: a power of two, 2^(e - 128), for numbers that are stored doubled.
 struct PowerScale {
   static constexpr int kSuperBlocks = 1, kSuperBytes = 0, kBytes = 16, kSubs = 1;
-  static constexpr bool kMin = false;
-  static simd::Vf scale(At at, int h, int) {
+  static constexpr bool kMin = false, kCheap = false;
+  static simd::Vf scale(PackedAt at, int h, int) {
     const simd::Vi exponent = simd::shift_left32(simd::load_u8(at.block + h * simd::kLanes), 23);
     // 2^(e - 127); e = 0 is the subnormal 2^-127.
     return simd::mul(simd::as_float(simd::imax(exponent, simd::iset1(0x00400000))), simd::set1(0.5F));
@@ -104,6 +104,12 @@ struct Format {
   static constexpr int kOffset = Offset;
   static constexpr int kDepth = Depth;
   static constexpr int kSubs = Scales::kSubs;
+  static constexpr bool kCheap = Quants::kCheap && Scales::kCheap;
+  using At = PackedAt;
+  /// Parts of the columns, and those multiplied together so that they share each broadcast of activations:
+  /// AVX2's 16 registers hold the 16-bit sums of four rows and two parts.
+  static constexpr int kParts = packed::kParts;
+  static constexpr int kPartsAtOnce = kParts == 2 ? 2 : 1;
   static constexpr int kBlockBytes = Scales::kBytes + Quants::kBytes;
   static constexpr int kSuperBytes = Scales::kSuperBytes + Scales::kSuperBlocks * kBlockBytes;
 
@@ -114,11 +120,14 @@ struct Format {
     const std::uint8_t* super = tile + b / Scales::kSuperBlocks * kSuperBytes;
     return {super, super + Scales::kSuperBytes + b % Scales::kSuperBlocks * kBlockBytes};
   }
-  static simd::Vi weights(At at, int g, int h) { return Quants::weights(at.block + Scales::kBytes, g, h); }
+  static simd::Vi weights(PackedAt at, int g, int h) {
+    return Quants::weights(at.block + Scales::kBytes, g, h);
+  }
+  static simd::Vi magnitudes(At at, int g, int h) { return simd::magnitude8(weights(at, g, h)); }
   static simd::Vf scale(At at, int h, int sub) { return Scales::scale(at, h, sub); }
   static simd::Vf minimum(At at, int h, int sub) { return Scales::minimum(at, h, sub); }
 
-  static void column(At at, int c, float* out) {
+  static void column(PackedAt at, int c, float* out) {
     const int h = c / simd::kLanes;
     const int lane = c % simd::kLanes;
     float scales[kSubs];
@@ -143,6 +152,49 @@ struct Format {
       }
     }
   }
+};
+
+/// Blocks of `Tiles` tiles side by side, with a byte for each number and f32 for each scale.
+template <class F, int Tiles>
+struct Unpacked {
+  static constexpr bool kMin = F::kMin;
+  static constexpr int kOffset = F::kOffset;
+  static constexpr int kDepth = F::kDepth;
+  static constexpr int kSubs = F::kSubs;
+  static constexpr int kColumns = packed::kColumns * Tiles;
+  static constexpr int kParts = packed::kParts * Tiles;
+  static constexpr int kPartsAtOnce = F::kPartsAtOnce * Tiles;
+  static constexpr bool kMagnitudes = kDepth == 0 && simd::kLanes < 16;  // AVX-512 moves signed bytes by 128
+  struct Block {
+    alignas(64) std::uint8_t numbers[kBlock / 4][4 * kColumns];
+    alignas(64) std::uint8_t magnitudes[kMagnitudes ? kBlock / 4 : 0][4 * kColumns];
+    float scale[kSubs][kColumns];
+    float minimum[kMin ? kSubs : 0][kColumns];
+  };
+  using At = const Block*;
+
+  static void unpack(typename F::At at, int tile, Block& to) {
+#pragma GCC unroll 4
+    for (int part = 0; part < packed::kParts; ++part) {
+      const int h = tile * packed::kParts + part;
+#pragma GCC unroll 8
+      for (int g = 0; g < kBlock / 4; ++g) {
+        simd::istore(to.numbers[g] + 4 * h * simd::kLanes, F::weights(at, g, part));
+        if constexpr (kMagnitudes)
+          simd::istore(to.magnitudes[g] + 4 * h * simd::kLanes, F::magnitudes(at, g, part));
+      }
+      for (int sub = 0; sub < kSubs; ++sub) {
+        simd::store(to.scale[sub] + h * simd::kLanes, F::scale(at, part, sub));
+        if constexpr (kMin) simd::store(to.minimum[sub] + h * simd::kLanes, F::minimum(at, part, sub));
+      }
+    }
+  }
+  static simd::Vi weights(At at, int g, int h) { return simd::iload(at->numbers[g] + 4 * h * simd::kLanes); }
+  static simd::Vi magnitudes(At at, int g, int h) {
+    return simd::iload(at->magnitudes[g] + 4 * h * simd::kLanes);
+  }
+  static simd::Vf scale(At at, int h, int sub) { return simd::load(at->scale[sub] + h * simd::kLanes); }
+  static simd::Vf minimum(At at, int h, int sub) { return simd::load(at->minimum[sub] + h * simd::kLanes); }
 };
 
 using Q4_0 = Format<Nibbles, HalfScale, 8, 8>;

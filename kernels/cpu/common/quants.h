@@ -1,5 +1,6 @@
 // Stored numbers of a packed block: 32 k of 16 columns. Group g is k = 4g ... 4g + 3; a vector of 64 bytes
-// holds [column][k % 4]. weights(p, g, h): group g of part h of the columns, a byte each.
+// holds [column][k % 4]. weights(p, g, h): group g of part h of the columns, a byte each; kCheap: in so few
+// operations that keeping the bytes for other rows saves nothing.
 //
 //   Nibbles    4 vectors: group g in the low and group g + 4 in the high half
 //   plane      1 vector: bit g of a byte is one more bit of group g
@@ -24,6 +25,7 @@ inline simd::Vi moved(simd::Vi bytes, int from, int to, int mask) {
 }
 
 struct Nibbles {
+  static constexpr bool kCheap = true;
   static constexpr int kBytes = 256;
   static simd::Vi weights(const std::uint8_t* p, int g, int h) {
     return moved(vector(p, g % 4, h), g < 4 ? 0 : 4, 0, 0x0F);
@@ -32,6 +34,7 @@ struct Nibbles {
 
 /// Nibbles, then a plane of fifth bits.
 struct FiveBits {
+  static constexpr bool kCheap = false;
   static constexpr int kBytes = 256 + 64;
   static simd::Vi weights(const std::uint8_t* p, int g, int h) {
     return simd::ior(Nibbles::weights(p, g, h), moved(vector(p, 4, h), g, 4, 0x10));
@@ -39,6 +42,7 @@ struct FiveBits {
 };
 
 struct TwoBits {
+  static constexpr bool kCheap = false;
   static constexpr int kBytes = 128;
   static simd::Vi weights(const std::uint8_t* p, int g, int h) {
     return moved(vector(p, g / 4, h), g % 4 * 2, 0, 0x03);
@@ -47,6 +51,7 @@ struct TwoBits {
 
 /// TwoBits, then a plane of third bits.
 struct ThreeBits {
+  static constexpr bool kCheap = false;
   static constexpr int kBytes = 128 + 64;
   static simd::Vi weights(const std::uint8_t* p, int g, int h) {
     return simd::ior(TwoBits::weights(p, g, h), moved(vector(p, 2, h), g, 2, 0x04));
@@ -55,6 +60,7 @@ struct ThreeBits {
 
 /// Nibbles, then TwoBits of fifth and sixth bits.
 struct SixBits {
+  static constexpr bool kCheap = false;
   static constexpr int kBytes = 256 + 128;
   static simd::Vi weights(const std::uint8_t* p, int g, int h) {
     return simd::ior(Nibbles::weights(p, g, h), moved(vector(p, 4 + g / 4, h), g % 4 * 2, 4, 0x30));
@@ -62,12 +68,14 @@ struct SixBits {
 };
 
 struct Bytes {
+  static constexpr bool kCheap = true;
   static constexpr int kBytes = 512;
   static simd::Vi weights(const std::uint8_t* p, int g, int h) { return vector(p, g, h); }
 };
 
 /// Nibbles that name one of 16 signed values.
 struct Iq4Codes {
+  static constexpr bool kCheap = false;
   static constexpr int kBytes = 256;
   static simd::Vi weights(const std::uint8_t* p, int g, int h) {
     const __m128i values =
@@ -78,6 +86,7 @@ struct Iq4Codes {
 
 /// Nibbles that name twice an E2M1 value, plus 12.
 struct E2m1Codes {
+  static constexpr bool kCheap = false;
   static constexpr int kBytes = 256;
   static simd::Vi weights(const std::uint8_t* p, int g, int h) {
     const __m128i values = _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);

@@ -86,6 +86,7 @@ inline Vi load_s8(const std::int8_t* p) {
 inline void store_s8(std::int8_t* p, Vi v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(v));
 }
+inline Vi magnitude8(Vi w) { return _mm512_abs_epi8(w); }
 /// In each 128 bits, bytes of `table` chosen by `index` (0 to 15).
 inline Vi lookup16(__m128i table, Vi index) {
   return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), index);
@@ -168,9 +169,9 @@ inline float sum(Vf v) {
   return _mm_cvtss_f32(_mm_add_ss(d, _mm_movehdup_ps(d)));
 }
 inline Vi multiply_bytes(Vi u, Vi s) { return _mm256_maddubs_epi16(u, s); }
-inline Vi multiply_signed(Vi w, Vi a) {
-  return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w));
-}
+/// |w|, and a with its sign turned where w is negative (0 where w is 0): |w| * with_sign8(a, w) = w * a.
+inline Vi magnitude8(Vi w) { return _mm256_abs_epi8(w); }
+inline Vi with_sign8(Vi a, Vi w) { return _mm256_sign_epi8(a, w); }
 inline Vi add16(Vi a, Vi b) { return _mm256_add_epi16(a, b); }
 inline Vi widen_pairs(Vi a) { return _mm256_madd_epi16(a, _mm256_set1_epi16(1)); }
 
@@ -277,7 +278,8 @@ inline float sum(Vf v) {
   return _mm_cvtss_f32(_mm_add_ss(d, _mm_shuffle_ps(d, d, 1)));
 }
 inline Vi multiply_bytes(Vi u, Vi s) { return _mm_maddubs_epi16(u, s); }
-inline Vi multiply_signed(Vi w, Vi a) { return _mm_maddubs_epi16(_mm_abs_epi8(w), _mm_sign_epi8(a, w)); }
+inline Vi magnitude8(Vi w) { return _mm_abs_epi8(w); }
+inline Vi with_sign8(Vi a, Vi w) { return _mm_sign_epi8(a, w); }
 inline Vi add16(Vi a, Vi b) { return _mm_add_epi16(a, b); }
 inline Vi widen_pairs(Vi a) { return _mm_madd_epi16(a, _mm_set1_epi16(1)); }
 
