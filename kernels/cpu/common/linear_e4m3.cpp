@@ -19,6 +19,7 @@ struct E4m3 {
     activations::normalise(args, r, to);
   }
   static bool in_place(const met::LinearArgs& args) { return args.norm_weight == nullptr; }
+  static constexpr bool kUnpacks = false;
 
   /// A group is summed from zero before its scale meets it: one rounding a group, not one a weight.
   template <int R>
