@@ -336,7 +336,7 @@ class Printer {
 
 }  // namespace
 
-Result<std::string> Rules::write(const Node& root, std::size_t bytes_max, std::int64_t units_max) {
+Result<std::string> Rules::write(const Node& root, const Bounds& bounds) {
   const std::vector<bool> known = productive_rules();
   const Node start = prune(root, known);
   if (start->kind == Expr::Kind::kNever) return invalid("", "no text can match it");
@@ -344,7 +344,7 @@ Result<std::string> Rules::write(const Node& root, std::size_t bytes_max, std::i
   std::vector<std::string> names;
   for (const Rule& entry : rules_) names.push_back(entry.name);
   std::string out = "root ::= ";
-  Printer printer(out, bytes_max, units_max);
+  Printer printer(out, bounds.bytes_max, bounds.units_max);
   printer.print(start, names, 1, true);
   std::vector<bool> wanted(rules_.size(), false);
   std::vector<Node> open{start};
@@ -361,9 +361,13 @@ Result<std::string> Rules::write(const Node& root, std::size_t bytes_max, std::i
     open.push_back(body);
   }
   if (printer.over_units())
-    return unsupported("", concat("its counted repetitions unfold to more than ", units_max));
-  if (printer.over_bytes()) return unsupported("", concat("it unfolds to more than ", bytes_max, " bytes"));
-  out += '\n';
+    return unsupported("", concat("its counted repetitions unfold to more than ", bounds.units_max));
+  if (printer.over_bytes())
+    return unsupported("", concat("it unfolds to more than ", bounds.bytes_max, " bytes"));
+  const auto count = static_cast<std::size_t>(std::ranges::count(wanted, true));
+  if (count * out.size() > bounds.product_max)
+    return unsupported(
+        "", concat("it unfolds to ", count, " rules of ", out.size(), " bytes, which is too much"));
   return out;
 }
 

@@ -69,6 +69,14 @@ Node any(std::vector<Node> parts);
 Node repeat(Node part, std::int64_t least, std::int64_t most);
 Node maybe(Node part);
 
+/// What a grammar may unfold to.
+struct Bounds {
+  std::size_t bytes_max = 1U << 20;
+  std::int64_t units_max = 200'000;  ///< counted repetitions
+  /// Rules times bytes: what the engine keeps for each of its states grows with their number.
+  std::size_t product_max = 200'000'000;
+};
+
 /// Numbered rules. A rule may be used before it is defined.
 class Rules {
  public:
@@ -79,9 +87,8 @@ class Rules {
   std::size_t size() const { return rules_.size(); }
 
   /// EBNF whose root matches `root`; rules that can match nothing are taken out, so that no choice leads into
-  /// a dead end. Errors: kInvalidArgument when nothing can match `root`; kUnsupported when the text would
-  /// exceed `bytes_max`, or counted repetitions unfold to more than `units_max`.
-  Result<std::string> write(const Node& root, std::size_t bytes_max, std::int64_t units_max);
+  /// a dead end. Errors: kInvalidArgument when nothing can match `root`; kUnsupported beyond the bounds.
+  Result<std::string> write(const Node& root, const Bounds& bounds = {});
 
  private:
   struct Rule {

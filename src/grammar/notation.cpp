@@ -18,7 +18,7 @@ constexpr std::size_t kChoicesMax = 10'000;
 Result<std::string> regex_ebnf(const json::Value& value) {
   if (!value.is_string()) return invalid("", concat("must be a string, got ", value.type_name()));
   MET_ASSIGN(const RegexNode regex, parse_regex(value.as_string()));
-  return Rules().write(lower_regex(regex, Spelling::kPlain, Unanchored::kWhole), kSourceBytesMax, kUnitsMax);
+  return Rules().write(lower_regex(regex, Spelling::kPlain, Unanchored::kWhole));
 }
 
 Result<std::string> choice_ebnf(const json::Value& value) {
@@ -31,7 +31,7 @@ Result<std::string> choice_ebnf(const json::Value& value) {
     if (!choice.is_string()) return invalid("", concat("must hold strings only, got ", choice.type_name()));
     choices.push_back(text(choice.as_string()));
   }
-  return Rules().write(any(std::move(choices)), kSourceBytesMax, kUnitsMax);
+  return Rules().write(any(std::move(choices)));
 }
 
 Result<std::string> ebnf(const json::Value& value) {

@@ -15,10 +15,6 @@ struct Source {
   std::string text;  ///< EBNF, or the JSON of a structural tag whose schemas became EBNF
 };
 
-/// Texts and counted repetitions that a notation may unfold to.
-inline constexpr std::size_t kSourceBytesMax = 4U << 20;
-inline constexpr std::int64_t kUnitsMax = 200'000;
-
 /// Checks and lowers. `field` of an error is the place below spec.field: "/properties/a", or empty.
 Result<Source> lower(const Spec& spec);
 

@@ -120,7 +120,7 @@ Result<Node> SchemaLowering::shape(const Shape& s, const Together& schemas) {
 Result<Node> SchemaLowering::listed_values(const Shape& s, const std::string& where) {
   std::vector<Node> out;
   for (const V& one : *s.values) {
-    MET_ASSIGN(const bool inside, reader_.holds(s, one));
+    MET_ASSIGN(const bool inside, reader_.holds_listed(s, one));
     if (!inside) continue;
     MET_ASSIGN(Node node, literal(one, where + "/enum"));
     out.push_back(std::move(node));
@@ -209,7 +209,7 @@ Result<std::string> SchemaLowering::run() {
     open_.pop_back();
     MET_TRY(define(schemas, number));
   }
-  return rules_.write(root, kSourceBytesMax, kUnitsMax);
+  return rules_.write(root);
 }
 
 Result<std::string> schema_ebnf(const json::Value& schema, Style style) {

@@ -36,6 +36,11 @@ class SchemaLowering {
   Result<Node> object_value(const Shape& shape, const std::string& where);
   struct Members;
   Result<Node> keyword_arguments(const Shape& shape, const std::string& where);
+  struct Run {
+    Node some;  ///< at least one of the members
+    bool may_be_absent = false;
+  };
+  Run run_of(const Members& members, std::size_t first, std::size_t last);
   Result<Members> members_of(const Shape& shape, const std::string& where, bool keywords);
   Result<> add_declared(const Shape& shape, const std::string& where, Members& out);
   Result<> add_patterned(const Shape& shape, const std::string& where, Members& out);
@@ -84,7 +89,8 @@ class SchemaLowering {
   }
 };
 
-/// Keys of characters of `plain` that are none of `names`, as texts inside quotes.
-Node other_keys(const std::vector<std::string>& names, const CharSet& plain);
+/// Keys of characters of `plain` that are none of `names`, as texts inside quotes; `more` is any text of such
+/// characters.
+Node other_keys(const std::vector<std::string>& names, const CharSet& plain, const Node& more);
 
 }  // namespace met::grammar

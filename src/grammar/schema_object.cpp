@@ -19,7 +19,7 @@ constexpr std::int64_t kCountedStatesMax = 20'000;
 constexpr std::size_t kNameBytesMax = 1U << 16;
 constexpr std::size_t kNameMax = 512;
 constexpr std::size_t kDeclaredMax = 5000;
-constexpr std::size_t kRunMax = 32;
+constexpr std::size_t kRunMax = 16;
 
 bool is_closed(const Together& schemas) {
   return std::ranges::find(schemas, &SchemaReader::nothing()) != schemas.end() ||
@@ -43,7 +43,8 @@ void insert(Trie& root, std::string_view name, const CharSet& plain) {
   at->ends = true;
 }
 
-Node outside(const Trie& trie, const CharSet& plain) {
+/// `more`: any text of characters of `plain`.
+Node outside(const Trie& trie, const CharSet& plain, const Node& more) {
   CharSet taken;
   std::vector<Node> out;
   if (!trie.ends) out.push_back(empty_text());
@@ -51,18 +52,18 @@ Node outside(const Trie& trie, const CharSet& plain) {
     taken.add(c, c);
     std::string one;
     utf8::append(c, one);
-    out.push_back(all({text(one), outside(below, plain)}));
+    out.push_back(all({text(one), outside(below, plain, more)}));
   }
-  out.push_back(all({chars(plain.intersect(taken.complement())), repeat(chars(plain), 0, kNoEnd)}));
+  out.push_back(all({chars(plain.intersect(taken.complement())), more}));
   return any(std::move(out));
 }
 
 }  // namespace
 
-Node other_keys(const std::vector<std::string>& names, const CharSet& plain) {
+Node other_keys(const std::vector<std::string>& names, const CharSet& plain, const Node& more) {
   Trie trie;
   for (const std::string& name : names) insert(trie, name, plain);
-  return outside(trie, plain);
+  return outside(trie, plain, more);
 }
 
 /// What an object may hold, as key and value together.
@@ -80,15 +81,17 @@ struct SchemaLowering::Members {
 Result<> SchemaLowering::add_declared(const Shape& s, const std::string& where, Members& out) {
   std::vector<std::string> names;
   for (const Property& property : s.properties) names.push_back(property.name);
+  const PropertyIndex index(s);
   for (const std::string& name : s.required)
-    if (s.find(name) == nullptr) names.push_back(name);
+    if (index.find(name) == nullptr) names.push_back(name);
   for (const std::string& name : names) {
+    MET_TRY(reader_.spend(where, 1 + std::ssize(s.patterns)));
     Node node = never();
     bool named = true;
     if (s.names) {
       MET_ASSIGN(named, reader_.holds(*s.names, V(name)));
     }
-    const Together schemas = s.about(name);
+    const Together schemas = s.about(name, index.find(name));
     if (named && !is_closed(schemas)) {
       MET_ASSIGN(const Node content, value(schemas));
       MET_ASSIGN(const Node name_node, key(name, where, out.keywords));
@@ -107,18 +110,20 @@ Result<> SchemaLowering::add_patterned(const Shape& s, const std::string& where,
     return unsupported(where + "/patternProperties",
                        "names of keyword arguments cannot be held to a pattern");
   std::vector<Node> members;
+  std::vector<std::string> prefixes;
   for (std::size_t i = 0; i < s.patterns.size(); ++i) {
     const Property& entry = s.patterns[i];
-    MET_ASSIGN(const RegexNode regex, parse_regex(entry.name));
+    const RegexNode& regex = entry.regex;
+    MET_TRY(reader_.spend(where, 1 + std::ssize(s.properties)));
+    const std::string prefix = literal_prefix(regex);
     for (std::size_t j = 0; j < i; ++j) {
       if (s.patterns[j].schemas == entry.schemas) continue;
-      MET_ASSIGN(const RegexNode other, parse_regex(s.patterns[j].name));
-      const std::string a = literal_prefix(regex);
-      const std::string b = literal_prefix(other);
-      if (a.starts_with(b) || b.starts_with(a))
+      const std::string& other = prefixes[j];
+      if (prefix.starts_with(other) || other.starts_with(prefix))
         return unsupported(where + "/patternProperties",
                            "keys may match two of the patterns: begin each with ^ and another literal");
     }
+    prefixes.push_back(prefix);
     if (s.names) return unsupported(where + "/propertyNames", "it is not enforced beside patternProperties");
     if (is_closed(entry.schemas)) continue;
     const bool hidden = std::ranges::any_of(
@@ -169,7 +174,9 @@ Result<> SchemaLowering::add_others(const Shape& s, const std::string& where, Me
     name = free_key(std::move(names), out.keywords);
   }
   MET_ASSIGN(const Node content, value(schemas));
-  out.more = out.keywords ? all({name, text("="), content}) : member(name, content);
+  const int number = rules_.add("more");
+  rules_.define(number, out.keywords ? all({name, text("="), content}) : member(name, content));
+  out.more = rule(number);
   return {};
 }
 
@@ -188,6 +195,34 @@ Result<SchemaLowering::Members> SchemaLowering::members_of(const Shape& s, const
   return out;
 }
 
+/// Members `first` to `last` where their number does not matter: at least one of them, by halves. What may follow a
+/// member is then a few rules deep, not as many as there are members behind it.
+SchemaLowering::Run SchemaLowering::run_of(const Members& m, std::size_t first, std::size_t last) {
+  const bool open = m.more->kind != Expr::Kind::kNever;
+  if (first == m.declared.size() && open)
+    return {all({m.more, repeat(all({comma(), m.more}), 0, kNoEnd)}), true};
+  if (first == last) return {never(), true};
+  if (last - first == 1) return {m.declared[first].node, !m.declared[first].required};
+  const std::size_t middle = first + (last - first) / 2;
+  Run left = run_of(m, first, middle);
+  Run right = run_of(m, middle, last);
+  const auto make_rule = [&](Node& node) {
+    if (node->kind == Expr::Kind::kNever) return;
+    const int number = rules_.add("members");
+    rules_.define(number, std::move(node));
+    node = rule(number);
+  };
+  // What is used twice, and runs that grow long, become rules: the text stays short, and so do sequences, whose
+  // lengths the engine takes squared.
+  const std::size_t count = last - middle;
+  if (count > 1 && (left.may_be_absent || count >= kRunMax)) make_rule(right.some);
+  if (count >= kRunMax) make_rule(left.some);
+  const Node follows = all({comma(), right.some});
+  Node some = all({left.some, right.may_be_absent ? maybe(follows) : follows});
+  if (left.may_be_absent) some = any({std::move(some), right.some});
+  return {std::move(some), left.may_be_absent && right.may_be_absent};
+}
+
 Result<Node> SchemaLowering::member_list(const Shape& s, const Members& m, const std::string& where) {
   const auto total = static_cast<std::int64_t>(m.declared.size());
   const bool open = m.more->kind != Expr::Kind::kNever;
@@ -196,14 +231,15 @@ Result<Node> SchemaLowering::member_list(const Shape& s, const Members& m, const
   const bool counts_most = s.max_properties != kNoEnd && (open || s.max_properties < total);
   const bool counts = counts_least || counts_most;
   // Beyond `cap` members the number no longer matters.
-  const std::int64_t cap = !counts ? 0 : counts_most ? s.max_properties : least;
-  if (counts && total * (cap + 1) > kCountedStatesMax)
+  const std::int64_t cap = counts_most ? s.max_properties : least;
+  if (!counts) return run_of(m, 0, m.declared.size() + (open ? 1 : 0)).some;
+  if (total * (cap + 1) > kCountedStatesMax)
     return unsupported(where + (counts_most ? "/maxProperties" : "/minProperties"),
                        "with so many properties it is not enforced");
-  // How many members may stand before declared member i: 0 for none; where they are not counted, 1 for some.
+  // How many members may stand before declared member i.
   std::vector<std::set<std::int64_t>> before(m.declared.size() + 1);
   before[0] = {0};
-  const auto next_count = [&](std::int64_t count) { return counts ? std::min(count + 1, cap) : 1; };
+  const auto next_count = [&](std::int64_t count) { return std::min(count + 1, cap); };
   const auto is_full = [&](std::int64_t count) { return counts_most && count == s.max_properties; };
   for (std::size_t i = 0; i < m.declared.size(); ++i) {
     for (const std::int64_t count : before[i]) {
@@ -212,7 +248,7 @@ Result<Node> SchemaLowering::member_list(const Shape& s, const Members& m, const
     }
   }
   const auto at_end = [&](std::int64_t count) -> Node {
-    const std::int64_t need = counts ? std::max<std::int64_t>(least - count, 0) : 0;
+    const std::int64_t need = std::max<std::int64_t>(least - count, 0);
     const std::int64_t room = counts_most ? s.max_properties - count : kNoEnd;
     if (room == 0) return need == 0 ? empty_text() : never();
     if (count > 0) return repeat(all({comma(), m.more}), need, room);
@@ -230,7 +266,6 @@ Result<Node> SchemaLowering::member_list(const Shape& s, const Members& m, const
       if (!is_full(count))
         taken = all({count > 0 ? comma() : empty_text(), one.node, from[next_count(count)]});
       Node node = one.required ? taken : any({taken, from[count]});
-      // What is used twice, and runs of members that grow long, become rules: the text stays short.
       if (node->kind != Expr::Kind::kNever && (!one.required || i % kRunMax == 0)) {
         const int number = rules_.add("members");
         rules_.define(number, std::move(node));

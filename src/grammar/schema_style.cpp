@@ -183,9 +183,12 @@ Result<Node> SchemaLowering::key(const std::string& name, const std::string& whe
 Node SchemaLowering::free_key(std::vector<std::string> names, bool keyword) {
   const bool bare = keyword || style_ == Style::kGemma4;
   const bool free = names.empty();
-  if (!bare) return free ? any_string() : between("\"", other_keys(names, plain_chars()));
+  if (!bare && free) return any_string();
+  const CharSet plain = bare ? word_chars() : plain_chars();
+  const Node more = shared(bare ? "word" : "plain", [&] { return repeat(chars(plain), 0, kNoEnd); });
+  if (!bare) return between("\"", other_keys(names, plain, more));
   names.emplace_back();  // a bare key is not empty
-  const Node word_node = other_keys(names, word_chars());
+  const Node word_node = other_keys(names, plain, more);
   return free && !keyword ? any({word_node, any_string()}) : word_node;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <unordered_set>
 
 #include "core/concat.h"
 #include "core/utf8.h"
@@ -21,16 +22,22 @@ void add_schemas(Together& to, const Together& more) {
     if (std::ranges::find(to, schema) == to.end()) to.push_back(schema);
 }
 
-Together Shape::about(const std::string& key) const {
+PropertyIndex::PropertyIndex(const Shape& shape) {
+  for (const Property& property : shape.properties) by_name_.emplace(property.name, &property);
+}
+
+const Property* PropertyIndex::find(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : found->second;
+}
+
+Together Shape::about(const std::string& key, const Property* own) const {
   Together out;
-  bool said = false;
-  if (const Property* property = find(key)) {
-    out = property->schemas;
-    said = true;
-  }
+  const bool declared = own != nullptr;
+  bool said = declared;
+  if (declared) out = own->schemas;
   for (const Property& entry : patterns) {
-    const auto regex = parse_regex(entry.name);
-    if (!regex || !matches(*regex, key, Unanchored::kSearch)) continue;
+    if (!matches(entry.regex, key, Unanchored::kSearch)) continue;
     add_schemas(out, entry.schemas);
     said = true;
   }
@@ -71,6 +78,23 @@ bool equal_values(const json::Value& a, const json::Value& b) {
     });
   }
   return a == b;
+}
+
+std::string canonical(const json::Value& value) {
+  if (value.is_double() && std::floor(value.as_number()) == value.as_number() &&
+      std::abs(value.as_number()) < 9.2e18)
+    return json::write(json::Value(static_cast<std::int64_t>(value.as_number())));
+  if (value.is_array()) {
+    std::string out = "[";
+    for (const json::Value& item : value.as_array()) out += canonical(item) + ",";
+    return out + "]";
+  }
+  if (!value.is_object()) return json::write(value);
+  std::map<std::string, std::string> members;
+  for (const auto& [name, member] : value.as_object()) members.emplace(name, canonical(member));
+  std::string out = "{";
+  for (const auto& [name, member] : members) out += json::write(json::Value(name)) + ":" + member + ",";
+  return out + "}";
 }
 
 unsigned type_of(const json::Value& value) {
@@ -143,11 +167,15 @@ void intersect_containers(const Shape& a, const Shape& b, Shape& out) {
   out.min_items = std::max(a.min_items, b.min_items);
   out.max_items = least_end(a.max_items, b.max_items);
 
+  const PropertyIndex in_a(a);
+  const PropertyIndex in_b(b);
   for (const auto& [mine, other] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
+    const PropertyIndex& of_other = mine == &a ? in_b : in_a;
     for (const Property& property : mine->properties) {
-      if (out.find(property.name) != nullptr) continue;
-      Together schemas = mine->about(property.name);
-      add_schemas(schemas, other->about(property.name));
+      const Property* theirs = of_other.find(property.name);
+      if (mine == &b && theirs != nullptr) continue;
+      Together schemas = mine->about(property.name, &property);
+      add_schemas(schemas, other->about(property.name, theirs));
       out.properties.push_back({property.name, std::move(schemas)});
     }
     for (const Property& entry : mine->patterns) {
@@ -172,10 +200,10 @@ Result<Shape> intersect(const Shape& a, const Shape& b) {
   out.types = a.types & b.types;
   if (a.values && b.values) {
     out.values.emplace();
-    for (const json::Value& value : *a.values) {
-      const auto same = [&](const json::Value& other) { return equal_values(value, other); };
-      if (std::ranges::any_of(*b.values, same)) out.values->push_back(value);
-    }
+    std::unordered_set<std::string> others;
+    for (const json::Value& value : *b.values) others.insert(canonical(value));
+    for (const json::Value& value : *a.values)
+      if (others.contains(canonical(value))) out.values->push_back(value);
   } else {
     out.values = a.values ? a.values : b.values;
   }

@@ -7,12 +7,14 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
 #include "core/json.h"
 #include "grammar/expr.h"
+#include "grammar/regex.h"
 
 namespace met::grammar {
 
@@ -39,6 +41,7 @@ struct Bound {
 struct Property {
   std::string name;
   Together schemas;
+  RegexNode regex = nullptr;  ///< of a name that is a pattern
 };
 
 /// What one alternative asks of a value. An absent optional asks nothing.
@@ -69,16 +72,29 @@ struct Shape {
   std::int64_t max_properties = kNoEnd;
 
   const Property* find(std::string_view name) const;
-  /// What it asks of the value of one key.
-  Together about(const std::string& key) const;
+  /// What it asks of the value of one key, which is declared as `own` or not.
+  Together about(const std::string& key, const Property* own) const;
+  Together about(const std::string& key) const { return about(key, find(key)); }
   /// Likewise of an item.
   Together about_item(std::size_t index) const;
+};
+
+/// A shape's declared properties by name, where many are asked for. Lives no longer than the shape.
+class PropertyIndex {
+ public:
+  explicit PropertyIndex(const Shape& shape);
+  const Property* find(std::string_view name) const;
+
+ private:
+  std::unordered_map<std::string_view, const Property*> by_name_;
 };
 
 /// Numbers by value, also where one is an integer and the other is not: -1, 0 or 1.
 int compare_numbers(const json::Value& a, const json::Value& b);
 /// JSON Schema's equality: 1 equals 1.0, members have no order.
 bool equal_values(const json::Value& a, const json::Value& b);
+/// One text for all values that are equal, and for no other.
+std::string canonical(const json::Value& value);
 unsigned type_of(const json::Value& value);
 std::int64_t code_points(std::string_view text);
 void add_schemas(Together& to, const Together& more);
@@ -97,7 +113,12 @@ class SchemaReader {
   Result<const json::Value*> target(const json::Value& schema);
   const std::string& place(const json::Value& schema) const;
 
+  /// Counts work; an error beyond its bound. `where`: the place that the error names.
+  Result<> spend(const std::string& where, std::int64_t units);
+
   Result<bool> holds(const Shape& shape, const json::Value& value);
+  /// Likewise, for one of shape.values.
+  Result<bool> holds_listed(const Shape& shape, const json::Value& value);
   Result<bool> holds(const Together& schemas, const json::Value& value);
 
   /// A schema that nothing satisfies.
@@ -126,8 +147,11 @@ class SchemaReader {
                                    const V& schema);
   Result<std::vector<Shape>> union_of(const V& schema, const char* word, const std::vector<Shape>& base);
   Result<> check_apart(const std::vector<std::vector<Shape>>& branches, const V& schema);
+  Result<bool> told_by_values(const std::vector<std::vector<Shape>>& branches);
+  Result<bool> told_by(const std::string& key, const std::vector<std::vector<Shape>>& branches);
   Result<const V*> resolve(const V& schema);
-  Result<> step(const V& schema);
+  Result<> step(const V& schema, std::int64_t units = 1) { return spend(place(schema), units); }
+  const V* interned(const V& schema);
 
   // shape_compare.cpp
   /// Whether provably no value satisfies both.
@@ -138,6 +162,7 @@ class SchemaReader {
 
   const V& document_;
   std::map<const V*, std::string> places_;
+  std::unordered_map<std::string, const V*> leaves_;  ///< small schemas by what they say: equal ones are one
   std::set<const V*> open_;  ///< schemas whose alternatives are being read, for references without end
   int apart_depth_ = 0;
   std::int64_t steps_ = 0;

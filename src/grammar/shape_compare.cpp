@@ -72,9 +72,17 @@ Result<bool> SchemaReader::holds(const Together& schemas, const V& value) {
 }
 
 Result<bool> SchemaReader::holds(const Shape& shape, const V& value) {
-  if ((shape.types & type_of(value)) == 0) return false;
   const auto same = [&](const V& other) { return equal_values(value, other); };
-  if (shape.values && !std::ranges::any_of(*shape.values, same)) return false;
+  if (shape.values) {
+    MET_TRY(spend("", 1 + std::ssize(*shape.values) / 16));
+    if (!std::ranges::any_of(*shape.values, same)) return false;
+  }
+  return holds_listed(shape, value);
+}
+
+Result<bool> SchemaReader::holds_listed(const Shape& shape, const V& value) {
+  MET_TRY(spend("", 1));
+  if ((shape.types & type_of(value)) == 0) return false;
   if (value.is_number()) return number_holds(shape, value);
   if (value.is_string()) return string_holds(shape, value.as_string());
   if (value.is_array()) {
@@ -140,13 +148,14 @@ Result<bool> SchemaReader::objects_apart(const Shape& a, const Shape& b) {
 }
 
 Result<bool> SchemaReader::apart(const Shape& a, const Shape& b) {
+  MET_TRY(spend("", 1 + std::ssize(a.properties) / 8 + std::ssize(b.properties) / 8));
   const unsigned common = a.types & b.types;
   if (common == 0) return true;
   if (a.values || b.values) {
     const Shape& finite = a.values ? a : b;
     const Shape& other = a.values ? b : a;
     for (const V& value : *finite.values) {
-      MET_ASSIGN(const bool mine, holds(finite, value));
+      MET_ASSIGN(const bool mine, holds_listed(finite, value));
       if (!mine) continue;
       MET_ASSIGN(const bool shared, holds(other, value));
       if (shared) return false;

@@ -70,7 +70,21 @@ Result<Together> SchemaReader::child(const V& schema, const V& value, const std:
   MET_ASSIGN(const V* found, target(value));
   if (found->is_bool() && found->as_bool()) return Together{};
   if (found->is_object() && found->as_object().empty()) return Together{};
-  return Together{found};
+  return Together{interned(*found)};
+}
+
+/// Of small schemas that say the same, the first: large objects have few kinds of values, and one rule for each.
+const V* SchemaReader::interned(const V& schema) {
+  constexpr std::size_t kMembersMax = 8;
+  if (!schema.is_object() || schema.as_object().size() > kMembersMax) return &schema;
+  std::string said;
+  for (const auto& [word, value] : schema.as_object()) {
+    if (word == "description" || word == "title" || word == "default" || word == "examples") continue;
+    if (value.is_object() || value.is_array()) return &schema;
+    json::write_string(word, said);
+    json::write(value, said);
+  }
+  return leaves_.try_emplace(std::move(said), &schema).first->second;
 }
 
 Result<std::int64_t> SchemaReader::count(const V& schema, const char* word, std::int64_t otherwise) {
@@ -233,10 +247,12 @@ Result<> SchemaReader::read_required(const V& schema, Shape& shape) {
 Result<> SchemaReader::read_objects(const V& schema, Shape& shape) {
   MET_TRY(read_members(schema, "properties", shape.properties));
   MET_TRY(read_members(schema, "patternProperties", shape.patterns));
-  for (const Property& entry : shape.patterns) {
-    if (auto parsed = parse_regex(entry.name); !parsed)
+  for (Property& entry : shape.patterns) {
+    auto parsed = parse_regex(entry.name);
+    if (!parsed)
       return fail(parsed.error().code, parsed.error().message,
                   concat(place(schema), "/patternProperties/", escaped(entry.name)));
+    entry.regex = std::move(*parsed);
   }
   MET_TRY(read_required(schema, shape));
   if (const V* others = schema.find("additionalProperties")) {
@@ -260,6 +276,10 @@ Result<> SchemaReader::read_objects(const V& schema, Shape& shape) {
 
 Result<Shape> SchemaReader::own_shape(const V& schema) {
   Shape shape;
+  for (const auto& [word, value] : schema.as_object())
+    MET_TRY(step(schema, 1 + static_cast<std::int64_t>(value.is_object()  ? value.as_object().size()
+                                                       : value.is_array() ? value.as_array().size()
+                                                                          : 0)));
   MET_TRY(refuse_unenforced(schema));
   MET_TRY(read_types(schema, shape));
   MET_TRY(read_values(schema, shape));

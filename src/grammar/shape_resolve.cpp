@@ -1,6 +1,8 @@
 // References and the words that combine schemas.
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <unordered_map>
 #include <utility>
 
 #include "core/concat.h"
@@ -12,7 +14,8 @@ namespace {
 using V = json::Value;
 
 constexpr std::size_t kAlternativesMax = 2000;
-constexpr std::int64_t kStepsMax = 100'000;
+/// About a microsecond each.
+constexpr std::int64_t kUnitsMax = 150'000;
 constexpr std::size_t kDepthMax = 100;
 constexpr std::size_t kPairsMax = 100'000;
 
@@ -26,6 +29,12 @@ bool only_refers(const V& schema) {
   return std::ranges::all_of(schema.as_object(), [](const auto& member) {
     return std::ranges::find(kSilent, std::string_view(member.first)) != kSilent.end();
   });
+}
+
+/// Units that a copy of it takes.
+std::int64_t cost_of(const Shape& s) {
+  return 1 + std::ssize(s.properties) + std::ssize(s.patterns) + std::ssize(s.prefix) +
+         std::ssize(s.required) + (s.values ? std::ssize(*s.values) : 0);
 }
 
 int hex_value(char c) {
@@ -94,9 +103,9 @@ const V* find_anchor(const V& value, std::string_view name) {
 
 }  // namespace
 
-Result<> SchemaReader::step(const V& schema) {
-  if (++steps_ > kStepsMax)
-    return unsupported(place(schema), "the schema is too large when its parts are combined");
+Result<> SchemaReader::spend(const std::string& where, std::int64_t units) {
+  steps_ += units;
+  if (steps_ > kUnitsMax) return unsupported(where, "the schema is too large when its parts are combined");
   return {};
 }
 
@@ -136,7 +145,7 @@ Result<std::vector<Shape>> SchemaReader::cross(const std::vector<Shape>& left,
   std::vector<Shape> out;
   for (const Shape& a : left) {
     for (const Shape& b : right) {
-      MET_TRY(step(schema));
+      MET_TRY(step(schema, cost_of(a) + cost_of(b)));
       auto both = intersect(a, b);
       if (!both) return fail(both.error().code, both.error().message, place(schema) + both.error().field);
       if (both->types != 0 && (!both->values || !both->values->empty())) out.push_back(std::move(*both));
@@ -169,7 +178,45 @@ Result<std::vector<Shape>> SchemaReader::union_of(const V& schema, const char* w
   return out;
 }
 
+/// Whether each branch is a list of values, and none is in two.
+Result<bool> SchemaReader::told_by_values(const std::vector<std::vector<Shape>>& branches) {
+  std::unordered_map<std::string, std::size_t> owner;
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    for (const Shape& shape : branches[i]) {
+      if (!shape.values) return false;
+      MET_TRY(spend("", cost_of(shape)));
+      for (const V& value : *shape.values)
+        if (owner.try_emplace(canonical(value), i).first->second != i) return false;
+    }
+  }
+  return true;
+}
+
+/// Whether the branches are objects that need `key`, whose values tell them apart.
+Result<bool> SchemaReader::told_by(const std::string& key, const std::vector<std::vector<Shape>>& branches) {
+  std::vector<std::vector<Shape>> each;
+  for (const std::vector<Shape>& branch : branches) {
+    std::vector<Shape> values;
+    for (const Shape& shape : branch) {
+      const bool needs = (shape.types & ~unsigned{kObject}) == 0 && shape.required.contains(key);
+      if (!needs) return false;
+      MET_ASSIGN(std::vector<Shape> below, shapes_below(shape.about(key)));
+      std::ranges::move(below, std::back_inserter(values));
+    }
+    each.push_back(std::move(values));
+  }
+  return told_by_values(each);
+}
+
 Result<> SchemaReader::check_apart(const std::vector<std::vector<Shape>>& branches, const V& schema) {
+  MET_ASSIGN(bool told_at_once, told_by_values(branches));
+  if (!told_at_once && !branches.empty() && !branches[0].empty()) {
+    for (const std::string& key : branches[0][0].required) {
+      if (told_at_once) break;
+      MET_ASSIGN(told_at_once, told_by(key, branches));
+    }
+  }
+  if (told_at_once) return {};
   std::size_t pairs = 0;
   for (std::size_t i = 0; i < branches.size(); ++i) {
     for (std::size_t j = i + 1; j < branches.size(); ++j) {

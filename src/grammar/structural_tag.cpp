@@ -109,8 +109,7 @@ class Lowering {
     if (pattern == nullptr || !pattern->is_string()) return invalid(place + "/pattern", "must be a string");
     auto parsed = parse_regex(pattern->as_string());
     if (!parsed) return at(place + "/pattern", std::move(parsed).error());
-    auto ebnf =
-        Rules().write(lower_regex(*parsed, Spelling::kPlain, Unanchored::kWhole), kSourceBytesMax, kUnitsMax);
+    auto ebnf = Rules().write(lower_regex(*parsed, Spelling::kPlain, Unanchored::kWhole));
     if (!ebnf) return at(place + "/pattern", std::move(ebnf).error());
     return grammar_format(std::move(*ebnf));
   }

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <string>
 #include <thread>
 #include <vector>
@@ -143,6 +143,31 @@ TEST(GrammarCompiler, ASpecialTokenIsTextOnlyWhereATagNamesIt) {
   EXPECT_TRUE(test::has_bit(test::mask_of(*state), test::kEnd));
 }
 
+/// `one` that many times, with its number for each #.
+std::string listed(std::string out, int times, const std::string& one, const char* end) {
+  for (int i = 0; i < times; ++i) {
+    if (i > 0) out += ',';
+    for (const char c : one) out += c == '#' ? std::to_string(i) : std::string(1, c);
+  }
+  return out + end;
+}
+
+TEST(GrammarCompiler, LargeSchemasOfUsualKindsCompile) {
+  Compiler compiler(test::byte_vocabulary);
+  const auto held = [&](const std::string& schema, const char* good, const char* bad) {
+    const Compiled compiled = compile(compiler, Kind::kJsonSchema, json::parse(schema).value());
+    ASSERT_TRUE(compiled) << schema.substr(0, 60) << ": " << compiled.error().message;
+    EXPECT_TRUE(test::accepts(**compiled, good)) << good;
+    EXPECT_FALSE(test::accepts(**compiled, bad)) << bad;
+  };
+  held(listed(R"({"type":"object","properties":{)", 400, R"("k#":{"type":"boolean"})", "}}"),
+       R"({"k0": true, "k7": false, "k399": true})", R"({"k7": false, "k0": true})");
+  held(listed(R"({"oneOf":[)", 200, R"({"type":"object","properties":{"t":{"const":#}},"required":["t"]})",
+              "]}"),
+       R"({"t": 199})", R"({"t": 200})");
+  held(listed(R"({"enum":[)", 2000, "\"v#\"", "]}"), R"("v1999")", R"("v2000")");
+}
+
 TEST(GrammarCompiler, CostlyNotationsEndInTheirBudget) {
   Compiler compiler(test::byte_vocabulary);
   std::string deep = R"({"type":"integer"})";
@@ -164,14 +189,20 @@ TEST(GrammarCompiler, CostlyNotationsEndInTheirBudget) {
       R"({"anyOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"allOf":[{"anyOf":[{"minimum":1},{"minimum":2}]},{"anyOf":[{"minimum":3},{"minimum":4}]},{"anyOf":[{"maximum":1},{"maximum":2}]}]}}})",
       deep,
       wide,
-      chain};
+      chain,
+      listed(R"({"enum":[)", 10'000, "\"value number #\"", "]}"),
+      listed(R"({"allOf":[)", 2000, R"({"properties":{"a#":{"type":"integer"}}})", "]}"),
+      listed(R"({"patternProperties":{)", 2000, R"("^k#x":{"type":"boolean"})", "}}"),
+      listed(R"({"additionalProperties":true,"properties":{)", 2000, R"("key#":{"type":"boolean"})", "}}"),
+      listed(R"({"oneOf":[)", 1000, R"({"type":"object","required":["a#"]})", "]}")};
   for (const std::string& schema : kSchemas) {
-    const auto begin = std::chrono::steady_clock::now();
-    const auto compiled = compile(compiler, Kind::kJsonSchema, json::parse(schema).value());
-    const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const auto parsed = json::parse(schema).value();
+    const std::clock_t begin = std::clock();  // of the processor: others may run
+    const auto compiled = compile(compiler, Kind::kJsonSchema, parsed);
+    const double s = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
     std::printf("%-60.60s %s %.3f s\n", schema.c_str(),
                 compiled ? "compiled" : compiled.error().message.c_str(), s);
-    EXPECT_LT(s, 20) << schema.substr(0, 80);
+    EXPECT_LT(s, 4) << schema.substr(0, 80);
   }
   std::string nested;
   for (int i = 0; i < 50'000; ++i) nested += '(';
