@@ -2,6 +2,7 @@
 #include <array>
 
 #include "api/anthropic.h"
+#include "api/document_block.h"
 #include "api/fields.h"
 #include "api/lower.h"
 #include "core/concat.h"
@@ -13,8 +14,43 @@ using V = json::Value;
 constexpr std::int64_t kBudgetMin = 1024;
 
 constexpr std::string_view kOwn[] = {
-    "model",    "messages", "system",       "max_tokens",    "stop_sequences", "tools",       "tool_choice",
-    "thinking", "metadata", "service_tier", "output_config", "output_format",  "mcp_servers", "container",
+    "model",           "messages",
+    "system",          "max_tokens",
+    "stop_sequences",  "tools",
+    "tool_choice",     "thinking",
+    "metadata",        "service_tier",
+    "output_config",   "output_format",
+    "mcp_servers",     "container",
+    "cache_control",   "diagnostics",
+    "inference_geo",   "speed",
+    "user_profile_id", "workspace_id",
+    "betas",           "context_management",
+    "compaction",      "thread",
+    "fallbacks",       "fallback_credit_token",
+    "billing_policy",
+};
+/// First where it runs, how fast, on whose account, and hints for the cache: the text is the same. Then what is
+/// lacking.
+constexpr Field kRest[] = {
+    {"cache_control", Field::Known::kObject},
+    {"inference_geo", Field::Known::kText},
+    {"speed", Field::Known::kText, 0, 0, false, "standard|fast"},
+    {"user_profile_id", Field::Known::kText},
+    {"workspace_id", Field::Known::kText},
+    {"betas",
+     [](const Field& f, const V& v, GenerationRequest&, const ParseContext&) -> Result<void> {
+       MET_TRY(read_texts(f.name, v));
+       return {};
+     }},
+    {"diagnostics", refuse_field},
+    {"mcp_servers", refuse_field},
+    {"container", refuse_field},
+    {"context_management", refuse_field},
+    {"compaction", refuse_field},
+    {"thread", refuse_field},
+    {"fallbacks", refuse_field},
+    {"fallback_credit_token", refuse_field},
+    {"billing_policy", refuse_field},
 };
 constexpr Renamed kNames[] = {
     {"stop", "stop_sequences"}, {"reasoning_effort", "output_config"}, {"response_format", "output_config"}};
@@ -38,9 +74,15 @@ Result<json::Array> text_blocks(const V& content, const std::string& place) {
     const std::string here = concat(place, "[", i, "]");
     MET_ASSIGN(const std::string type,
                need_text(block, "type", place.substr(0, place.find_first_of(".[")), here));
+    const std::string field = place.substr(0, place.find_first_of(".["));
+    if (field == "messages" && (type == "document" || type == "search_result")) {
+      MET_ASSIGN(std::string text, document_text(block, field, here));
+      out.push_back(text_part(std::move(text)));
+      continue;
+    }
     if (type != "text")
       return bad(here, concat(" has the type \"", type, "\", but this model takes only text"));
-    MET_ASSIGN(std::string text, need_text(block, "text", place.substr(0, place.find_first_of(".[")), here));
+    MET_ASSIGN(std::string text, need_text(block, "text", field, here));
     out.push_back(text_part(std::move(text)));
   }
   return out;
@@ -127,6 +169,11 @@ class Lowering {
     if (type == "redacted_thinking" && role == "assistant") return {};  // its text is not ours to read
     if (type == "tool_use" && role == "assistant") return tool_use(block, here);
     if (type == "tool_result" && role == "user") return tool_result(block, here);
+    if ((type == "document" || type == "search_result") && role == "user") {
+      MET_ASSIGN(std::string text, document_text(block, "messages", here));
+      parts_.push_back(text_part(std::move(text)));
+      return {};
+    }
     if (type == "image" || type == "document" || type == "audio" || type == "video" || type == "file" ||
         type == "container_upload")
       return unsupported("messages",
@@ -250,7 +297,14 @@ Result<Thinking> read_thinking(const V& body) {
   if (!thinking->is_object())
     return invalid("thinking", concat("thinking must be an object, got ", shown(*thinking)));
   MET_ASSIGN(const std::string type, need_text(*thinking, "type", "thinking", "thinking"));
+  if (const V* display = given(*thinking, "display")) {
+    if (*display != V("summarized") && *display != V("omitted"))
+      return invalid("thinking",
+                     concat("thinking.display must be summarized or omitted, got ", shown(*display)));
+    out.show = *display == V("summarized");
+  }
   if (type == "adaptive") return out;
+  if (type == "between_tools") return unsupported("thinking", "thinking.type between_tools is not supported");
   if (type != "enabled" && type != "disabled")
     return invalid("thinking",
                    concat("thinking.type must be enabled, disabled or adaptive, got ", shown(V(type))));
@@ -297,10 +351,11 @@ Result<void> check_rest(const V& body) {
   if (const V* tier = given(body, "service_tier");
       tier != nullptr && *tier != V("auto") && *tier != V("standard_only"))
     return invalid("service_tier", concat("service_tier must be auto or standard_only, got ", shown(*tier)));
-  if (const V* servers = given(body, "mcp_servers"); servers != nullptr && *servers != V(json::Array{}))
-    return unsupported("mcp_servers", "mcp_servers is not supported");
-  if (given(body, "container") != nullptr) return unsupported("container", "container is not supported");
-  return {};
+  json::Object rest;
+  for (const Field& field : kRest)
+    if (const V* v = given(body, field.name)) rest.append(std::string(field.name), *v);
+  GenerationRequest unused;
+  return read_fields(rest, {kRest}, {}, unused);
 }
 
 Result<void> lower_stops(const V& body, json::Object& chat) {
@@ -355,6 +410,7 @@ Result<GenerationRequest> parse(const V& body, const ParseContext& context, bool
   if (!request) return std::unexpected(in_own_terms(std::move(request).error(), kNames));
   if (thinking.enabled) request->thinking.enabled = thinking.enabled;
   if (thinking.budget_tokens) request->thinking.budget_tokens = thinking.budget_tokens;
+  if (!thinking.show) request->thinking.show = false;
   request->ignored.insert(request->ignored.end(), ignored.begin(), ignored.end());
   return request;
 }

@@ -47,6 +47,7 @@ Result<RenderOptions> render_options(const GenerationRequest& request, const Mod
   RenderOptions options;
   options.continue_final_message = request.continue_final_message;
   options.add_generation_prompt = request.add_generation_prompt.value_or(!request.continue_final_message);
+  options.add_special_tokens = request.add_special_tokens.value_or(false);
   options.variables = request.chat_template_kwargs;
   if (!request.reasoning_effort.empty() && request.reasoning_effort != "none")
     set_unless_given(options.variables, "reasoning_effort", request.reasoning_effort);

@@ -46,6 +46,13 @@ Result<std::int64_t> read_integer(const Field& field, const json::Value& value);
 Result<bool> read_bool(std::string_view name, const json::Value& value);
 Result<std::vector<std::string>> read_texts(std::string_view name, const json::Value& value);
 
+/// Fields of this server's peers that have no effect here, and those whose effect is lacking (foreign_fields.cpp).
+std::span<const Field> foreign_fields();
+
+/// A field whose effect this server lacks: false, "", [] and {} pass, anything else is kUnsupported.
+Result<void> refuse_field(const Field& field, const json::Value& value, GenerationRequest& request,
+                          const ParseContext& context);
+
 /// "a value" for a message: short scalars as they are, else their type.
 std::string shown(const json::Value& value);
 

@@ -43,6 +43,8 @@ Result<V> read_tool_calls(const V& calls, std::size_t index) {
   if (!calls.is_array()) return bad(index, ".tool_calls must be an array");
   json::Array out;
   for (const V& call : calls.as_array()) {
+    if (const V* type = call.find("type"); type != nullptr && *type == V("custom"))
+      return bad(index, ".tool_calls has the type \"custom\", only \"function\" is known");
     const V* function = call.find("function");
     const V* name = function != nullptr ? function->find("name") : nullptr;
     if (name == nullptr || !name->is_string())
@@ -61,6 +63,29 @@ Result<V> read_tool_calls(const V& calls, std::size_t index) {
   return V(std::move(out));
 }
 
+/// The form before tools: a `function_call` is a call, and a `function` message answers the call before it. Its id
+/// follows from its place.
+void modernize(json::Object& message, std::size_t index) {
+  const V* call = message.find("function_call");
+  if (call != nullptr && !call->is_null() && message.find("tool_calls") == nullptr) {
+    json::Object tool_call{{"id", concat("call_", index)}, {"type", "function"}, {"function", *call}};
+    message.append("tool_calls", json::Array{V(std::move(tool_call))});
+  }
+  message.erase("function_call");
+  if (*message.find("role") != V("function")) return;
+  message.set("role", "tool");
+  message.set("tool_call_id", concat("call_", index - 1));
+}
+
+/// What an assistant's message says where it has no content: its refusal.
+void say_refusal(json::Object& message) {
+  const V* refusal = message.find("refusal");
+  const V* content = message.find("content");
+  const bool silent = content == nullptr || content->is_null();
+  if (silent && refusal != nullptr && refusal->is_string()) message.set("content", *refusal);
+  message.erase("refusal");
+}
+
 Result<V> read_message(const V& message, std::size_t index) {
   if (!message.is_object()) return bad(index, concat(" must be an object, got ", shown(message)));
   const V* role = message.find("role");
@@ -76,7 +101,13 @@ Result<V> read_message(const V& message, std::size_t index) {
     return bad(index, ".tool_call_id is missing");
   json::Object out = message.as_object();
   if (role->as_string() == "developer") out.set("role", "system");
-  const V* calls = message.find("tool_calls");
+  if (const V* audio = message.find("audio"); audio != nullptr && !audio->is_null())
+    return bad(index, ".audio is not supported: this model takes only text");
+  if (role->as_string() == "function" && index == 0) return bad(index, " answers no call");
+  out.erase("audio");
+  modernize(out, index);
+  say_refusal(out);
+  const V* calls = out.find("tool_calls");
   const bool has_calls = calls != nullptr && !calls->is_null();
   if (has_calls) {
     MET_ASSIGN(V read, read_tool_calls(*calls, index));
@@ -86,7 +117,7 @@ Result<V> read_message(const V& message, std::size_t index) {
       out.set("tool_calls", std::move(read));
     }
   }
-  const V* content = message.find("content");
+  const V* content = out.find("content");
   if (content == nullptr || content->is_null()) {
     if (role->as_string() != "assistant") return bad(index, ".content is missing");
     out.set("content", "");

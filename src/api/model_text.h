@@ -25,6 +25,7 @@ struct RenderedPrompt {
 struct RenderOptions {
   bool add_generation_prompt = true;
   bool continue_final_message = false;  ///< the last message stays open: nothing follows its text
+  bool add_special_tokens = false;      ///< the tokenizer's own BOS and the like, besides the template's
   json::Object variables;               ///< chat_template_kwargs
   json::Array tools;                    ///< definitions, as in the request; empty: none
 };

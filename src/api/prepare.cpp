@@ -49,10 +49,11 @@ sampling::SamplingParams sampling_of(const GenerationRequest& request, const tex
   return params;
 }
 
-Prompt completion_prompt(const PromptInput& input, bool echo, const ModelText& model) {
+Prompt completion_prompt(const PromptInput& input, const GenerationRequest& request, const ModelText& model) {
   Prompt out;
+  const bool echo = request.echo;
   if (const auto* given = std::get_if<std::string>(&input)) {
-    out.ids = model.tokenizer.encode(*given, {.add_special = true});
+    out.ids = model.tokenizer.encode(*given, {.add_special = request.add_special_tokens.value_or(true)});
     if (echo) out.text = *given;
   } else {
     out.ids = std::get<Ids>(input);
@@ -90,8 +91,9 @@ Result<RenderedPrompt> rendered(const json::Array& messages, const RenderOptions
   return prompt;
 }
 
-Ids ids_of(const RenderedPrompt& prompt, const ModelText& model) {
-  return model.tokenizer.encode(prompt.text, {.add_special = false, .untrusted = prompt.untrusted});
+Ids ids_of(const RenderedPrompt& prompt, const RenderOptions& options, const ModelText& model) {
+  return model.tokenizer.encode(prompt.text,
+                                {.add_special = options.add_special_tokens, .untrusted = prompt.untrusted});
 }
 
 }  // namespace
@@ -103,7 +105,7 @@ Result<Ids> prompt_ids(const GenerationRequest& request, const ModelText& model)
 
 Result<Ids> chat_ids(const json::Array& messages, const RenderOptions& options, const ModelText& model) {
   MET_ASSIGN(const RenderedPrompt prompt, rendered(messages, options, model));
-  return ids_of(prompt, model);
+  return ids_of(prompt, options, model);
 }
 
 std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, const ModelText& model,
@@ -113,11 +115,11 @@ std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, cons
   if (chat) {
     MET_ASSIGN(const RenderOptions options, render_options(request, model));
     MET_ASSIGN(const RenderedPrompt prompt, rendered(request.messages, options, model));
-    out.prompts.push_back({.ids = ids_of(prompt, model)});
+    out.prompts.push_back({.ids = ids_of(prompt, options, model)});
     out.format = answer_format(request, model, prompt.text);
   }
   for (const PromptInput& input : request.prompts)
-    out.prompts.push_back(completion_prompt(input, request.echo, model));
+    out.prompts.push_back(completion_prompt(input, request, model));
   for (Prompt& prompt : out.prompts) {
     if (request.truncate_prompt_tokens && std::ssize(prompt.ids) > *request.truncate_prompt_tokens) {
       prompt.ids.erase(prompt.ids.begin(), prompt.ids.end() - *request.truncate_prompt_tokens);

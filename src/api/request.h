@@ -47,6 +47,8 @@ struct GenerationRequest {
   std::vector<PromptInput> prompts;
   std::optional<bool> add_generation_prompt;
   bool continue_final_message = false;
+  std::optional<bool>
+      add_special_tokens;  ///< BOS and the like; by themselves prompts get them and chats do not
   json::Object chat_template_kwargs;
   std::string reasoning_effort;
   Thinking thinking;

@@ -86,25 +86,21 @@ Result<void> read_chat_logprobs(const Field& f, const V& value, R& r, const C&) 
 Result<void> read_stream_options(const Field&, const V& value, R& r, const C&) {
   if (!value.is_object())
     return invalid("stream_options", concat("stream_options must be an object, got ", shown(value)));
+  constexpr bool R::* kNoSlot = nullptr;  // chunks are not padded: nothing to switch off
   for (const auto& [name, slot] : {std::pair{"include_usage", &R::include_usage},
-                                   std::pair{"continuous_usage_stats", &R::continuous_usage_stats}}) {
+                                   std::pair{"continuous_usage_stats", &R::continuous_usage_stats},
+                                   std::pair{"include_obfuscation", kNoSlot}}) {
     const V* v = value.find(name);
     if (v == nullptr || v->is_null()) continue;
     if (!v->is_bool())
       return invalid("stream_options",
                      concat("stream_options.", name, " must be true or false, got ", shown(*v)));
-    r.*slot = v->as_bool();
+    if (slot != kNoSlot) r.*slot = v->as_bool();
   }
+  for (const auto& [name, unused] : value.as_object())
+    if (name != "include_usage" && name != "continuous_usage_stats" && name != "include_obfuscation")
+      r.ignored.push_back("stream_options." + name);
   return {};
-}
-
-/// A feature that this server lacks: its neutral values pass, anything else is refused rather than ignored.
-Result<void> refuse(const Field& f, const V& value, R&, const C&) {
-  const bool neutral =
-      (value.is_bool() && !value.as_bool()) || (value.is_array() && value.as_array().empty()) ||
-      (value.is_object() && value.as_object().empty()) || (value.is_string() && value.as_string().empty());
-  if (neutral) return {};
-  return unsupported(std::string(f.name), concat(f.name, " is not supported"));
 }
 
 Result<void> read_format(const Field& f, const V& value, R& r, const C&) {
@@ -121,6 +117,14 @@ template <grammar::Kind kKind>
 Result<void> read_grammar(const Field& f, const V& value, R& r, const C&) {
   MET_ASSIGN(auto spec, read_notation(f.name, kKind, value));
   return set_grammar(r, std::move(spec));
+}
+
+/// A guess at the answer, by which others speed up: the text is the same with it and without.
+Result<void> read_prediction(const Field&, const V& value, R&, const C&) {
+  const V* type = value.find("type");
+  if (type == nullptr || *type != V("content") || value.find("content") == nullptr)
+    return invalid("prediction", "prediction must be an object with the type content and a content");
+  return {};
 }
 
 Result<void> read_modalities(const Field&, const V& value, R&, const C&) {
@@ -171,10 +175,10 @@ constexpr Field kCommon[] = {
     {"stream", [](R& r) -> bool& { return r.stream; }},
     {"stream_options", read_stream_options},
     {"skip_special_tokens", [](R& r) -> bool& { return r.skip_special_tokens; }},
-    {"spaces_between_special_tokens", K::kBool},
     {"return_token_ids", [](R& r) -> bool& { return r.return_token_ids; }},
     {"prompt_logprobs", [](R& r) -> std::optional<int>& { return r.prompt_logprobs; }, 0, 20},
     // the prompt
+    {"add_special_tokens", [](R& r) -> std::optional<bool>& { return r.add_special_tokens; }},
     {"truncate_prompt_tokens", [](R& r) -> std::optional<std::int64_t>& { return r.truncate_prompt_tokens; },
      1, 1e12},
     {"cache_salt",
@@ -192,9 +196,8 @@ constexpr Field kCommon[] = {
     {"safety_identifier", K::kText},
     {"prompt_cache_key", K::kText},
     {"prompt_cache_retention", K::kText},
-    {"request_id", K::kText},
-    {"cache_prompt", K::kBool},
-    // not served: refused unless neutral
+    {"prompt_cache_options", K::kObject},
+    // what the text must be
     {"response_format", read_format},
     {"structured_outputs", read_structure},
     {"guided_json", read_grammar<grammar::Kind::kJsonSchema>},
@@ -204,9 +207,6 @@ constexpr Field kCommon[] = {
     {"guided_decoding_backend", K::kText},
     {"json_schema", read_grammar<grammar::Kind::kJsonSchema>},
     {"grammar", read_grammar<grammar::Kind::kEbnf>},
-    {"use_beam_search", refuse},
-    {"adapter", refuse},
-    {"logits_processors", refuse},
 };
 
 constexpr Field kChat[] = {
@@ -221,7 +221,7 @@ constexpr Field kChat[] = {
     {"add_generation_prompt", [](R& r) -> std::optional<bool>& { return r.add_generation_prompt; }},
     {"continue_final_message", [](R& r) -> bool& { return r.continue_final_message; }},
     {"chat_template_kwargs", [](R& r) -> json::Object& { return r.chat_template_kwargs; }},
-    {"chat_template", refuse},
+    {"chat_template", refuse_field},
     {"reasoning_effort", [](R& r) -> std::string& { return r.reasoning_effort; }, 0, 0, false,
      "none|minimal|low|medium|high|xhigh|max"},
     {"metadata",
@@ -230,7 +230,7 @@ constexpr Field kChat[] = {
        return {};
      }},
     {"store", [](R& r) -> bool& { return r.store; }},
-    {"service_tier", K::kText, 0, 0, false, "auto|default|flex|scale|priority"},
+    {"service_tier", K::kText, 0, 0, false, "auto|default|flex|scale|priority|fast"},
     {"verbosity", K::kText, 0, 0, false, "low|medium|high"},
     {"parallel_tool_calls", [](R& r) -> bool& { return r.tool_choice.parallel; }},
     {"tools", read_tools},
@@ -244,8 +244,11 @@ constexpr Field kChat[] = {
     {"preserve_thinking", [](R& r) -> std::optional<bool>& { return r.thinking.preserve; }},
     {"include_reasoning", [](R& r) -> bool& { return r.thinking.show; }},
     {"modalities", read_modalities},
-    {"audio", refuse},
-    {"web_search_options", refuse},
+    {"audio", refuse_field},
+    {"web_search_options", refuse_field},
+    {"moderation", refuse_field},
+    {"prediction", read_prediction},
+    {"documents", refuse_field},
 };
 
 constexpr Field kCompletion[] = {
@@ -258,8 +261,8 @@ constexpr Field kCompletion[] = {
     {"logprobs", [](R& r) -> int& { return r.logprobs; }, 0, 20},
     {"best_of", [](R& r) -> std::optional<int>& { return r.best_of; }, 1, 128},
     {"echo", [](R& r) -> bool& { return r.echo; }},
-    {"add_special_tokens", K::kBool},
-    {"suffix", refuse},
+    {"prompt_embeds", refuse_field},
+    {"suffix", refuse_field},
 };
 
 R with_defaults(const C& context) {
@@ -304,7 +307,7 @@ Result<GenerationRequest> parse_chat(const V& body, const C& context) {
   MET_TRY(check_object(body));
   R r = with_defaults(context);
   MET_ASSIGN(r.model, read_model(body, context));
-  MET_TRY(read_fields(body.as_object(), {kCommon, kChat}, context, r));
+  MET_TRY(read_fields(body.as_object(), {kCommon, kChat, foreign_fields()}, context, r));
   if (!given(body, "messages")) return invalid("messages", "messages is missing");
   if (given(body, "max_completion_tokens"))  // whatever the order of the two names
     r.max_tokens = static_cast<std::int64_t>(body.find("max_completion_tokens")->as_number());
@@ -330,7 +333,7 @@ Result<GenerationRequest> parse_completion(const V& body, const C& context) {
   MET_TRY(check_object(body));
   R r = with_defaults(context);
   MET_ASSIGN(r.model, read_model(body, context));
-  MET_TRY(read_fields(body.as_object(), {kCommon, kCompletion}, context, r));
+  MET_TRY(read_fields(body.as_object(), {kCommon, kCompletion, foreign_fields()}, context, r));
   if (!given(body, "prompt")) return invalid("prompt", "prompt is missing");
   if (!r.max_tokens) r.max_tokens = 16;
   if (*r.max_tokens == 0 && !r.echo)

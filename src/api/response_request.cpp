@@ -38,6 +38,11 @@ constexpr std::string_view kOwn[] = {
     "safety_identifier",
     "prompt_cache_key",
     "prompt_cache_retention",
+    "prompt_cache_options",
+    "background_options",
+    "image",
+    "access_programs",
+    "moderation",
 };
 constexpr Renamed kNames[] = {{"max_completion_tokens", "max_output_tokens"},
                               {"reasoning_effort", "reasoning"},
@@ -107,9 +112,10 @@ Result<void> read_state(const V& body, ResponseRequest& r) {
   if (truncation && *truncation != "auto" && *truncation != "disabled")
     return wrong("truncation", "auto or disabled", V(*truncation));
   r.truncates = truncation == "auto";
-  for (const char* name : {"prompt", "context_management"}) {
+  for (const char* name : {"prompt", "context_management", "moderation", "access_programs"}) {
     const V* v = given(body, name);
-    if (v != nullptr && *v != V(json::Array{})) return unsupported(name, concat(name, " is not supported"));
+    if (v != nullptr && *v != V(json::Array{}) && *v != V(json::Object{}))
+      return unsupported(name, concat(name, " is not supported"));
   }
   return {};
 }
@@ -222,6 +228,9 @@ Result<void> lower_answer(const V& body, ResponseRequest& r) {
   if (obfuscation != nullptr) MET_TRY(read_bool("stream_options.include_obfuscation", *obfuscation));
   for (const char* name : {"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"})
     MET_TRY(text_of(body, name));
+  for (const char* name :
+       {"prompt_cache_options", "background_options", "image"})  // nothing here depends on them
+    if (const V* v = given(body, name); v != nullptr && !v->is_object()) return wrong(name, "an object", *v);
   if (const V* tier = given(body, "service_tier")) r.chat.append("service_tier", *tier);
   return {};
 }

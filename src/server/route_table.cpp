@@ -5,33 +5,30 @@
 namespace met::server {
 namespace {
 
-awaitable<void> refuse(Exchange& http, Services&) {
+awaitable<void> refuse_with(Exchange& http, std::string message) {
   api::ApiError error;
   error.status = 501;
   error.type = api::error_type(501);
-  error.message =
-      concat(http.head().method, " ", http.head().path.substr(0, 200), " is not supported by this server");
+  error.message = std::move(message);
   error.code = "not_supported";
   co_await http.fail(error);
+}
+
+std::string path_of(const Exchange& http) { return http.head().path.substr(0, 200); }
+
+awaitable<void> refuse(Exchange& http, Services&) {
+  co_await refuse_with(http,
+                       concat(http.head().method, " ", path_of(http), " is not supported by this server"));
 }
 
 awaitable<void> refuse_pooling(Exchange& http, Services&) {
-  api::ApiError error;
-  error.status = 501;
-  error.type = api::error_type(501);
-  error.message = concat(http.head().path.substr(0, 200),
-                         " is not supported: the served model generates text and has no pooling head");
-  error.code = "not_supported";
-  co_await http.fail(error);
+  co_await refuse_with(
+      http,
+      concat(path_of(http), " is not supported: the served model generates text and has no pooling head"));
 }
 
 awaitable<void> refuse_adapters(Exchange& http, Services&) {
-  api::ApiError error;
-  error.status = 501;
-  error.type = api::error_type(501);
-  error.message = "LoRA adapters are not supported by this server";
-  error.code = "not_supported";
-  co_await http.fail(error);
+  co_await refuse_with(http, "LoRA adapters are not supported by this server");
 }
 
 constexpr bool kOpen = true;
@@ -89,6 +86,17 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/embeddings", refuse_pooling, "not supported"},
     {"POST", "/v1/rerank", refuse_pooling, "not supported"},
     {"POST", "/v1/score", refuse_pooling, "not supported"},
+    {"POST", "/rerank", refuse_pooling, "not supported"},
+    {"POST", "/v2/rerank", refuse_pooling, "not supported"},
+    {"POST", "/score", refuse_pooling, "not supported"},
+    {"POST", "/pooling", refuse_pooling, "not supported"},
+    {"POST", "/classify", refuse_pooling, "not supported"},
+    {"POST", "/v1/load_lora_adapter", refuse_adapters, "not supported"},
+    {"POST", "/v1/unload_lora_adapter", refuse_adapters, "not supported"},
+    {"POST", "/v1/messages/batches", refuse, "not supported", !kOpen, kAnthropic},
+    {"GET", "/v1/messages/batches", refuse, "not supported", !kOpen, kAnthropic},
+    {"GET", "/v1/messages/batches/{batch*}", refuse, "not supported", !kOpen, kAnthropic},
+    {"POST", "/v1/complete", refuse, "not supported", !kOpen, kAnthropic},
     {"POST", "/v1/lora/{action*}", refuse_adapters, "not supported"},
     {"GET", "/v1/lora/{action*}", refuse_adapters, "not supported"},
     {"POST", "/v1/moderations", refuse, "not supported"},
@@ -108,6 +116,13 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/batches/{batch*}", refuse, "not supported"},
     {"GET", "/v1/fine_tuning/jobs", refuse, "not supported"},
     {"POST", "/v1/fine_tuning/jobs", refuse, "not supported"},
+    {"POST", "/v1/uploads", refuse, "not supported"},
+    {"GET", "/v1/vector_stores", refuse, "not supported"},
+    {"POST", "/v1/vector_stores", refuse, "not supported"},
+    {"POST", "/v1/assistants", refuse, "not supported"},
+    {"POST", "/v1/threads", refuse, "not supported"},
+    {"POST", "/v1/realtime/sessions", refuse, "not supported"},
+    {"POST", "/v1/videos", refuse, "not supported"},
 };
 
 }  // namespace

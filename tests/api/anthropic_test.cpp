@@ -28,24 +28,34 @@ TEST(AnthropicRequest, BecomesAChat) {
     const char* members;
     const char* messages;  ///< of the chat
   };
-  for (const auto& [members, messages] : {
-           Case{R"("messages":[{"role":"user","content":"a"}])", R"([{"role":"user","content":"a"}])"},
-           {R"("system":[{"type":"text","text":"s"},{"type":"text","text":"t"}],
+  for (
+      const auto& [members, messages] : {
+          Case{R"("messages":[{"role":"user","content":"a"}])", R"([{"role":"user","content":"a"}])"},
+          {R"("system":[{"type":"text","text":"s"},{"type":"text","text":"t"}],
                "messages":[{"role":"user","content":[{"type":"text","text":"a"}]}])",
-            R"([{"role":"system","content":"s\nt"},{"role":"user","content":"a"}])"},
-           {R"("messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}])",
-            R"([{"role":"user","content":"a\nb"}])"},
-           {R"("messages":[{"role":"user","content":"a"},
+           R"([{"role":"system","content":"s\nt"},{"role":"user","content":"a"}])"},
+          {R"("messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}])",
+           R"([{"role":"user","content":"a\nb"}])"},
+          {R"("messages":[{"role":"user","content":"a"},
                 {"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"x"},
                   {"type":"tool_use","id":"t1","name":"f","input":{"c":1}}]},
                 {"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"20","is_error":true},
                   {"type":"text","text":"go"}]}])",
-            R"([{"role":"user","content":"a"},
+           R"([{"role":"user","content":"a"},
                 {"role":"assistant","content":"","reasoning_content":"hm",
                  "tool_calls":[{"id":"t1","type":"function","function":{"name":"f","arguments":{"c":1}}}]},
                 {"role":"tool","tool_call_id":"t1","content":"Error:\n20"},
                 {"role":"user","content":"go"}])"},
-       }) {
+          {R"("messages":[{"role":"user","content":[
+                {"type":"document","title":"T","source":{"type":"text","media_type":"text/plain","data":"d"},
+                 "cache_control":{"type":"ephemeral"}},
+                {"type":"search_result","source":"s","title":"U","content":[{"type":"text","text":"r"}]}]}])",
+           R"([{"role":"user","content":"T\nd\nU\ns\nr"}])"},
+          {R"("messages":[{"role":"user","content":"a"},
+                {"role":"assistant","content":[{"type":"redacted_thinking","data":"x"},{"type":"text","text":"b"}]},
+                {"role":"user","content":"c"}])",
+           R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}])"},
+      }) {
     const auto request = parse(members);
     ASSERT_TRUE(request) << request.error().message;
     EXPECT_EQ(json::Value(request->messages), *json::parse(messages)) << json::write(request->messages);
@@ -104,6 +114,15 @@ TEST(AnthropicRequest, ErrorsNameAnthropicsFields) {
                 {"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]}])",
            "messages", "tool_result must follow"},
           {hi + R"("system":[{"type":"smell"}])", "system", "system[0]"},
+          {hi + R"("thinking":{"type":"between_tools"})", "thinking", "not supported"},
+          {hi + R"("thinking":{"type":"adaptive","display":"loud"})", "thinking", "summarized or omitted"},
+          {hi + R"("speed":"slow")", "speed", "standard|fast"},
+          {hi + R"("cache_control":"x")", "cache_control", "an object"},
+          {hi + R"("context_management":{"edits":[{"type":"x"}]})", "context_management", "not supported"},
+          {hi + R"("compaction":{"type":"x"})", "compaction", "not supported"},
+          {hi + R"("container":"x")", "container", "not supported"},
+          {R"("messages":[{"role":"user","content":[{"type":"document","source":{"type":"url","url":"http://x"}}]}])",
+           "messages", "source has the type \"url\""},
       }) {
     const auto request = parse(members);
     ASSERT_FALSE(request) << members;

@@ -141,6 +141,20 @@ constexpr Bad kBad[] = {
     {"grammar", "5"},
     {"modalities", "[\"audio\"]"},
     {"use_beam_search", "true"},
+    {"moderation", "{\"mode\":\"score\"}"},
+    {"prediction", "\"x\""},
+    {"prompt_cache_options", "5"},
+    {"n_predict", "0"},
+    {"detokenize", "false"},
+    {"num_beams", "4"},
+    {"repeat_last_n", "64"},
+    {"n_keep", "-2"},
+    {"n_discard", "-1"},
+    {"id_slot", "-2"},
+    {"samplers", "[\"top_k\"]"},
+    {"lora", "[{\"id\":0}]"},
+    {"return_hidden_states", "true"},
+    {"reasoning_format", "\"none\""},
 };
 
 TEST(ChatFields, ABadValueIsRefusedByName) {
@@ -163,7 +177,8 @@ TEST(ChatFields, NullIsAbsent) {
 TEST(ChatFields, NeutralValuesOfWhatWeLackPass) {
   const auto r =
       chat(R"(,"tools":[],"tool_choice":"auto","response_format":{"type":"text"},"guided_choice":[],
-      "functions":[],"function_call":"none","modalities":["text"],"use_beam_search":false,"structured_outputs":{})");
+      "functions":[],"function_call":"none","num_beams":1,"min_keep":1,"repeat_last_n":-1,"detokenize":true,
+      "samplers":[],"prediction":{"type":"content","content":"x"},"lora":[],"return_progress":false,"modalities":["text"],"use_beam_search":false,"structured_outputs":{})");
   EXPECT_TRUE(r) << r.error().message;
 }
 
@@ -249,6 +264,12 @@ TEST(ChatFields, RulesBetweenFields) {
   EXPECT_EQ(chat(R"(,"min_tokens":10,"max_tokens":5)").error().field, "min_tokens");
   EXPECT_EQ(chat(R"(,"stream":true,"prompt_logprobs":1)").error().field, "prompt_logprobs");
   EXPECT_EQ(chat(R"(,"stream":true,"stream_options":"usage")").error().field, "stream_options");
+  EXPECT_EQ(chat(R"(,"stream":true,"stream_options":{"include_obfuscation":5})").error().field,
+            "stream_options");
+  EXPECT_EQ(chat(R"(,"stream":true,"stream_options":{"include_obfuscation":false,"x":1})")->ignored,
+            std::vector<std::string>{"stream_options.x"});
+  EXPECT_EQ(chat(R"(,"n_predict":5)")->max_tokens, 5);
+  EXPECT_FALSE(chat(R"(,"n_predict":-1)")->max_tokens);
   EXPECT_EQ(chat(R"(,"stream":true,"stream_options":{"include_usage":"perhaps"})").error().field,
             "stream_options");
   EXPECT_EQ(chat(R"(,"continue_final_message":true)").error().field, "continue_final_message");

@@ -3,8 +3,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "server/auth.h"
+#include "server/routes.h"
 #include "tests/server/served.h"
 
 namespace met::testing {
@@ -224,12 +226,40 @@ TEST(Pages, OpenapiIsTheTable) {
 
 TEST(Pages, WhatIsNotServedSaysSo) {
   Served met;
-  for (const char* path : {"/v1/embeddings", "/v1/rerank", "/v1/score", "/v1/lora/load", "/v1/moderations",
-                           "/v1/images/generations", "/v1/responses/compact"}) {
+  for (const char* path :
+       {"/v1/embeddings", "/v1/rerank", "/v1/score", "/v1/lora/load", "/v1/moderations",
+        "/v1/images/generations", "/v1/responses/compact", "/rerank", "/pooling", "/v1/uploads"}) {
     const Answer answer = met.ask(post(path, "{}"));
     EXPECT_EQ(answer.status, 501) << path;
     EXPECT_THAT(at(parsed(answer.body), "error", "message").as_string(), HasSubstr("not supported"));
   }
+}
+
+TEST(Pages, EveryRouteOfTheTableAnswersEveryMethod) {
+  Served met;
+  std::set<std::string> paths;
+  for (const server::Route& route : server::routes()) {
+    std::string path(route.path);
+    for (std::size_t at = 0; (at = path.find('{')) != std::string::npos;)
+      path.replace(at, path.find('}') - at + 1, "x");
+    paths.insert(path);
+    const std::string head = std::string(route.method) + " " + path + " HTTP/1.1\r\nHost: x\r\n";
+    if (route.handler == server::get_events) continue;  // a stream without an end
+    const std::string body = route.method == "GET" ? "\r\n" : "Content-Length: 2\r\n\r\n{}";
+    const Answer answer = met.ask(head + body);
+    EXPECT_NE(answer.status, 0) << head;
+    EXPECT_NE(answer.status, 405) << head;
+    EXPECT_NE(answer.status, 500) << head;
+    if (answer.status == 404) EXPECT_FALSE(answer.body.contains("route_not_found")) << head;
+  }
+  for (const std::string& path : paths) {
+    const Answer options = met.ask("OPTIONS " + path + " HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_EQ(options.status, 204) << path;
+    const Answer wrong = met.ask("PATCH " + path + " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+    EXPECT_EQ(wrong.status, 405) << path;
+    EXPECT_EQ(wrong.header("allow"), options.header("allow")) << path;
+  }
+  EXPECT_EQ(met.ask(get("/v1/none")).status, 404);
 }
 
 TEST(Keys, TheTable) {
