@@ -96,6 +96,28 @@ Ids ids_of(const RenderedPrompt& prompt, const RenderOptions& options, const Mod
                                 {.add_special = options.add_special_tokens, .untrusted = prompt.untrusted});
 }
 
+constexpr std::size_t kCompactAbove = 4;  // messages
+
+/// The prompt of a chat. One that fills `compact_from` of the context or more is shortened, at each turn by the
+/// stage that its fill calls for and never by one that was done (C1).
+Result<RenderedPrompt> chat_prompt(const GenerationRequest& request, const ModelText& model,
+                                   std::int64_t max_seq_len, double compact_from, Prepared& out) {
+  MET_ASSIGN(const RenderOptions options, render_options(request, model));
+  MET_ASSIGN(RenderedPrompt prompt, rendered(request.messages, options, model));
+  out.prompts.push_back({.ids = ids_of(prompt, options, model)});
+  if (compact_from <= 0) return prompt;
+  json::Array messages = request.messages;
+  for (int stage = 0; stage <= static_cast<int>(CompactionStage::kLastFour); ++stage) {
+    const double fill = static_cast<double>(out.prompts[0].ids.size()) / static_cast<double>(max_seq_len);
+    if (fill < compact_from || messages.size() <= kCompactAbove) break;
+    stage = std::max(stage, static_cast<int>(compaction_stage(fill)));
+    messages = compacted(messages, static_cast<CompactionStage>(stage), out.cuts);
+    MET_ASSIGN(prompt, rendered(messages, options, model));
+    out.prompts[0].ids = ids_of(prompt, options, model);
+  }
+  return prompt;
+}
+
 }  // namespace
 
 Result<Ids> prompt_ids(const GenerationRequest& request, const ModelText& model) {
@@ -109,13 +131,11 @@ Result<Ids> chat_ids(const json::Array& messages, const RenderOptions& options, 
 }
 
 std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, const ModelText& model,
-                                          std::int64_t max_seq_len) {
+                                          std::int64_t max_seq_len, double compact_from) {
   Prepared out;
   const bool chat = request.prompts.empty();
   if (chat) {
-    MET_ASSIGN(const RenderOptions options, render_options(request, model));
-    MET_ASSIGN(const RenderedPrompt prompt, rendered(request.messages, options, model));
-    out.prompts.push_back({.ids = ids_of(prompt, options, model)});
+    MET_ASSIGN(const RenderedPrompt prompt, chat_prompt(request, model, max_seq_len, compact_from, out));
     out.format = answer_format(request, model, prompt.text);
   }
   for (const PromptInput& input : request.prompts)

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "api/compaction.h"
 #include "api/error.h"
 #include "api/model_text.h"
 #include "api/request.h"
@@ -23,6 +24,7 @@ struct Prompt {
 
 /// What a handler submits: the prompts, and what they are sampled with.
 struct Prepared {
+  Cuts cuts;  ///< what the conversation lost to fit
   std::vector<Prompt> prompts;
   sampling::SamplingParams sampling;                       ///< the request's, with words and breakers as ids
   text::AnswerFormat format;                               ///< how the answer is read
@@ -32,8 +34,9 @@ struct Prepared {
 /// Renders, tokenizes, checks lengths, compiles the grammar. Work of a text thread: time is linear in the prompt,
 /// and bounded for the grammar. Errors: the template's own sentence (400), `context_length_exceeded` with both
 /// numbers, those of grammar::Compiler.
+/// `compact_from`: the share of `max_seq_len` from which on a chat is shortened (C1); 0: never.
 std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, const ModelText& model,
-                                          std::int64_t max_seq_len);
+                                          std::int64_t max_seq_len, double compact_from = 0);
 
 /// The ids of a chat request's prompt, however long.
 Result<std::vector<TokenId>> prompt_ids(const GenerationRequest& request, const ModelText& model);

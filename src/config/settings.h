@@ -66,6 +66,7 @@ struct Settings {
   bool no_graphs = false;
   double step_timeout_s = 60;
   double request_timeout = 300;
+  double auto_compact = 0;
   // server
   std::string bind = "127.0.0.1";
   std::int64_t port = 8888;

@@ -158,6 +158,12 @@ constexpr Setting kTable[] = {
              "`timeout` comes first",
      .min = 0,
      .max = 1e9},
+    {.name = "auto-compact",
+     .slot = &S::auto_compact,
+     .help = "share of the context from which on a conversation is shortened before it is answered (C1-C3); "
+             "0 is never",
+     .min = 0,
+     .max = 0.99},
     // server
     {.name = "bind", .slot = &S::bind, .help = "address to listen on", .alias = "host"},
     {.name = "port",

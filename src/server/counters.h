@@ -11,6 +11,7 @@ struct Counters {
   std::atomic<std::uint64_t> requests = 0;     ///< that reached a route
   std::atomic<std::uint64_t> refused = 0;      ///< answered 4xx or 5xx before the engine saw them
   std::atomic<std::uint64_t> disconnects = 0;  ///< clients that left a running request
+  std::atomic<std::uint64_t> compactions = 0;  ///< conversations that were shortened to fit
 };
 
 }  // namespace met::server

@@ -19,7 +19,7 @@ awaitable<void> generate(Exchange& http, Services& met, Api route) {
   auto job = [route, &met](const std::string& body) { return parse(route, body, met); };
   auto work = co_await on_text_thread(http, met, std::move(job));
   if (!work) co_return;
-  name_ignored(http, work->request.ignored);
+  tell_of(http, met, *work);
   const bool chat = route == Api::kChat;
   const bool stream = work->request.stream;
   const auto make = chat ? (stream ? api::chat_stream : api::chat_collect)

@@ -13,7 +13,7 @@ awaitable<void> post_messages(Exchange& http, Services& met) {
   };
   auto work = co_await on_text_thread(http, met, std::move(job));
   if (!work) co_return;
-  name_ignored(http, work->request.ignored);
+  tell_of(http, met, *work);
   const auto make = work->request.stream ? api::messages_stream : api::messages_collect;
   auto encoder = make(new_head("msg_", work->request, met), work->request, work->prepared);
   Run run(met, http.wake(), http.tenant(), std::move(*work), std::move(encoder));

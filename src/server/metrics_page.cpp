@@ -77,6 +77,7 @@ void add_server(const Services& met, PrometheusPage& page) {
   page.value("met_http_requests_total", static_cast<double>(c.requests));
   page.value("met_http_refused_total", static_cast<double>(c.refused));
   page.value("met_http_disconnects_total", static_cast<double>(c.disconnects));
+  page.value("met_compactions_total", static_cast<double>(c.compactions));
   page.value("met_http_bytes_out_total", static_cast<double>(c.bytes_out));
   page.value("met_http_connections", met.life.connections);
   page.value("met_http_exchanges", met.life.exchanges);

@@ -223,7 +223,7 @@ awaitable<void> post_responses(Exchange& http, Services& met) {
   auto job = [tenant = http.tenant(), &met](const std::string& body) { return make_turn(body, tenant, met); };
   auto turn = co_await on_text_thread(http, met, std::move(job));
   if (!turn) co_return;
-  name_ignored(http, turn->work.request.ignored);
+  tell_of(http, met, turn->work);
   api::AnswerHead head = new_head("resp_", turn->work.request, met);
   Kept kept{.tenant = http.tenant(),
             .id = head.id,

@@ -63,7 +63,8 @@ void add_cors(Exchange& http, const Services& met) {
   if (!allowed) return;
   http.add_header("Access-Control-Allow-Origin", std::string(origin));
   http.add_header("Access-Control-Expose-Headers",
-                  "x-request-id, request-id, openai-processing-ms, retry-after, x-met-ignored-fields");
+                  "x-request-id, request-id, openai-processing-ms, retry-after, x-met-ignored-fields, "
+                  "x-met-compacted");
 }
 
 /// Every method of the path, for Allow; empty: no such path.

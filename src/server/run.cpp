@@ -228,7 +228,7 @@ awaitable<bool> serve_run(Exchange& http, Services& met, Run& run) {
 
 std::expected<Work, ApiError> make_work(api::GenerationRequest request, const Services& met) {
   Work work{.request = std::move(request)};
-  auto prepared = api::prepare(work.request, *met.text, met.engine.max_seq_len());
+  auto prepared = api::prepare(work.request, *met.text, met.engine.max_seq_len(), met.settings.auto_compact);
   if (!prepared) return std::unexpected(std::move(prepared).error());
   work.prepared = std::move(*prepared);
   return work;
@@ -242,9 +242,13 @@ api::AnswerHead new_head(std::string_view prefix, const api::GenerationRequest& 
           .fingerprint = met.text->fingerprint};
 }
 
-void name_ignored(Exchange& http, const std::vector<std::string>& names) {
+void tell_of(Exchange& http, Services& met, const Work& work) {
+  if (work.prepared.cuts.any()) {
+    ++met.counters.compactions;
+    http.add_header("X-Met-Compacted", work.prepared.cuts.text());
+  }
   std::string list;
-  for (const std::string& name : names) {
+  for (const std::string& name : work.request.ignored) {
     std::string next = percent_encoded(name);
     const std::size_t separator = list.empty() ? 0 : 2;
     if (list.size() + separator + next.size() > kIgnoredBytesMax) continue;

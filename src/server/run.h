@@ -112,8 +112,9 @@ std::expected<Work, api::ApiError> make_work(api::GenerationRequest request, con
 /// id, time, model and fingerprint of a new answer.
 api::AnswerHead new_head(std::string_view prefix, const api::GenerationRequest& request, const Services& met);
 
-/// Names the fields that nobody knows in x-met-ignored-fields: percent-encoded, at most 512 bytes.
-void name_ignored(Exchange& http, const std::vector<std::string>& names);
+/// Headers about the request: x-met-ignored-fields names the fields that nobody knows, percent-encoded, at most
+/// 512 bytes; x-met-compacted says what was cut (C3).
+void tell_of(Exchange& http, Services& met, const Work& work);
 
 /// Unix seconds.
 std::int64_t unix_now();

@@ -154,6 +154,30 @@ TEST(Chat, PromptOverTheContextNamesBothNumbers) {
       nullptr);
 }
 
+TEST(Chat, AConversationThatNearsTheContextIsShortened) {  // C1, C3
+  std::string body = R"({"model":"tiny","max_tokens":4,"messages":[{"role":"system","content":"Brief."})";
+  for (int i = 0; i < 10; ++i)
+    body += R"(,{"role":"user","content":"question )" + std::to_string(i) +
+            R"("},{"role":"assistant","content":"answer"})";
+  body += R"(,{"role":"user","content":"last"}]})";
+  const FakeOptions wide{.max_seq_len = 400};
+  {
+    Served met(wide);
+    const Answer whole = met.ask(post("/v1/chat/completions", body));
+    EXPECT_EQ(whole.status, 400) << whole.body;
+  }
+  Served met(wide, {"--auto-compact", "0.7"});
+  const Answer answer = met.ask(post("/v1/chat/completions", body));
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.header("x-met-compacted"), "dropped=16");
+  const std::string prompt = tiny_text()->tokenizer.decode(met.engine.last_request().prompt);
+  EXPECT_THAT(prompt, HasSubstr("Brief."));
+  EXPECT_THAT(prompt, HasSubstr("last"));
+  EXPECT_FALSE(prompt.contains("question 3"));
+  EXPECT_THAT(met.ask(get("/metrics")).body, HasSubstr("met_compactions_total{model_name=\"tiny\"} 1"));
+  EXPECT_EQ(met.ask(post("/v1/chat/completions", chat_body())).header("x-met-compacted"), "");
+}
+
 TEST(Chat, TheTemplatesRefusalIsA400) {
   Served met;
   const Answer answer =
