@@ -5,7 +5,7 @@ usage: tests/api_blackbox/fields.py [--met build/release/met] [--model FILE]
 
 Each field has one verdict here: it works, it is neutral (the text is the same with it), or it is refused with a 400 whose
 `param` names it. A field of the packages without a verdict fails; so does one that the server no longer reads, because
-then its name stands in `x-met-ignored-fields`. Packages come from run.py's venv.
+then its name stands in `x-met-ignored-fields`. The packages are those of sdk.py.
 """
 import argparse
 import importlib
@@ -19,8 +19,9 @@ import typing
 import urllib.error
 import urllib.request
 
+import sdk
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "api_blackbox"))
 MESSAGES = [{"role": "user", "content": "Hi."}]
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
 FLAT_TOOL = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
@@ -196,16 +197,12 @@ def main() -> int:
     parser.add_argument("--met", default=ROOT / "build" / "release" / "met", type=pathlib.Path)
     parser.add_argument("--model", default=ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf", type=pathlib.Path)
     options = parser.parse_args()
-    try:
-        import anthropic  # noqa: F401
-        import openai  # noqa: F401
-    except ImportError:
-        import run
-        for what in (run.SUITE, options.met, options.model):
-            if not what.exists():
-                print(f"fields: skipped, {what} is absent")
-                return 0
-        python = run.python_with_suite()
+    for what in (options.met, options.model):
+        if not what.exists():
+            print(f"fields: skipped, {what} is absent")
+            return 0
+    if pathlib.Path(sys.prefix) != ROOT / "build" / "sdk-venv":
+        python = sdk.python_with_clients()
         os.execv(python, [str(python), *sys.argv])
     template = ROOT / "tests" / "api_blackbox" / "chatml_tools.jinja"
     server = subprocess.Popen([options.met, "serve", options.model, "--port", "0", "--max-seq-len", "2048", "--chat-template", template],
