@@ -131,6 +131,14 @@ Node repeat(Node part, std::int64_t least, std::int64_t most) {
   if (most == 0 || is_empty_text(part)) return empty_text();
   if (part->kind == Expr::Kind::kNever) return least == 0 ? empty_text() : never();
   if (least == 1 && most == 1) return part;
+  // (class | rest)* as class* (rest class*)*: a run of one class is what the engine decides fastest.
+  const bool runs = part->kind == Expr::Kind::kAny && part->parts.front()->kind == Expr::Kind::kChars;
+  if (runs && least == 0 && most == kNoEnd) {
+    const Node run = repeat(part->parts.front(), 0, kNoEnd);
+    const Node rest = any({part->parts.begin() + 1, part->parts.end()});
+    return all(
+        {run, make({.kind = Expr::Kind::kRepeat, .parts = {all({rest, run})}, .least = 0, .most = kNoEnd})});
+  }
   return make({.kind = Expr::Kind::kRepeat, .parts = {std::move(part)}, .least = least, .most = most});
 }
 

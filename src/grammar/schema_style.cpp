@@ -13,6 +13,8 @@ using V = json::Value;
 
 constexpr std::int64_t kBlanksMax = 16;
 constexpr std::size_t kKeywordMax = 256;
+/// Characters that a string must have and that are written one by one.
+constexpr std::int64_t kUnfoldedMax = 4;
 
 /// Characters that stand in a string as they are, but for quotes and backslashes.
 CharSet printable() { return CharSet{{0, 0x1F}}.complement(); }
@@ -112,7 +114,16 @@ Node SchemaLowering::any_string() {
 }
 
 Node SchemaLowering::bounded_string(std::int64_t least, std::int64_t most) {
-  const auto times = [&](const char* name, auto make) { return repeat(shared(name, make), least, most); };
+  // Characters without an end stand in the string's own rule: the engine decides tokens inside one rule once, and
+  // those that cross rules again for each mask.
+  const auto times = [&](const char* name, auto make) {
+    if (most != kNoEnd) return repeat(shared(name, make), least, most);
+    const Node tail = repeat(make(), 0, kNoEnd);
+    if (least > kUnfoldedMax) return all({repeat(shared(name, make), least, least), tail});
+    std::vector<Node> parts(static_cast<std::size_t>(least), make());
+    parts.push_back(tail);
+    return all(std::move(parts));
+  };
   switch (style_) {
     case Style::kGemma4:
       // Without "|" there is no marker, and characters count one by one.
