@@ -22,6 +22,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 reports these falsely inside its own library headers.
   add_compile_options(-Wno-maybe-uninitialized -Wno-stringop-overflow -Wno-array-bounds -Wno-restrict
                       -Wno-free-nonheap-object -Wno-dangling-pointer -Wno-null-dereference -Wno-missing-field-initializers)
+else()
+  # Members that a designated initializer leaves out have their defaults; GCC 12's library uses what it deprecates.
+  add_compile_options(-Wno-missing-field-initializers -Wno-missing-designated-field-initializers -Wno-deprecated-declarations)
 endif()
 if(MET_SANITIZE)
   add_compile_options(-fsanitize=${MET_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

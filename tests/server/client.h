@@ -35,7 +35,7 @@ struct Answer {
 
 class Client {
  public:
-  explicit Client(int port, int timeout_s = 5) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit Client(int port, int timeout_s = 5) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<std::uint16_t>(port));
@@ -51,6 +51,8 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   bool connected() const { return connected_; }
+  /// For callers that read by themselves.
+  int socket() const { return fd_; }
   void send(std::string_view bytes) const {
     while (!bytes.empty()) {
       const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);

@@ -1,0 +1,53 @@
+// Bodies of every route that takes one, through the server: the first byte chooses the route. Each gets a whole
+// answer that is not 500; where it is JSON it parses.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/json.h"
+#include "tests/fuzz/served_fuzz.h"
+
+namespace {
+
+using met::testing::Client;
+
+met::testing::Answer ask(int port, std::string_view path, std::string_view body) {
+  Client client(port, /*timeout_s=*/20);
+  client.send(met::testing::post(path, body));
+  const auto answer = client.answer();
+  if (!answer) std::abort();
+  return *answer;
+}
+
+/// A conversation that later inputs add to.
+std::string conversation(int port) {
+  const auto made = met::json::parse(ask(port, "/v1/conversations", "{}").body);
+  if (!made || made->find("id") == nullptr) std::abort();
+  return made->find("id")->as_string();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static met::testing::FuzzedServer server;
+  static const std::string kConversation = "/v1/conversations/" + conversation(server.port());
+  static const std::string kPaths[] = {"/v1/chat/completions",
+                                       "/v1/completions",
+                                       "/v1/responses",
+                                       "/v1/responses/input_tokens",
+                                       "/v1/conversations",
+                                       kConversation,
+                                       kConversation + "/items",
+                                       "/v1/messages",
+                                       "/v1/messages/count_tokens",
+                                       "/tokenize",
+                                       "/detokenize"};
+  if (size < 1) return 0;
+  const std::string& path = kPaths[data[0] % std::size(kPaths)];
+  const auto answer = ask(server.port(), path, {reinterpret_cast<const char*>(data) + 1, size - 1});
+  if (answer.status == 500) std::abort();
+  if (answer.header("content-type").starts_with("application/json") && !met::json::parse(answer.body))
+    std::abort();
+  return 0;
+}

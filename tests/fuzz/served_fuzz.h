@@ -1,0 +1,41 @@
+// A server over the fake engine that lives as long as the process, for inputs that come through its socket.
+#pragma once
+
+#include <cstdlib>
+#include <memory>
+#include <thread>
+
+#include "core/log.h"
+#include "server/server.h"
+#include "tests/server/client.h"
+#include "tests/server/fake_engine.h"
+#include "tests/server/tiny_text.h"
+
+namespace met::testing {
+
+class FuzzedServer {
+ public:
+  FuzzedServer() {
+    log::set_level(log::Level::kError);
+    const std::vector<std::string> flags = {"--port", "0", "--io-threads", "1", "--text-threads", "1"};
+    const auto settings = config::read_settings(flags, {});
+    if (!settings) std::abort();
+    auto opened = server::Server::open({.text = tiny_text(), .settings = *settings});
+    if (!opened) std::abort();
+    server_ = std::move(*opened);
+    server_->attach(engine_, {});
+    thread_ = std::jthread([this] { server_->run(/*signals=*/false); });
+  }
+  ~FuzzedServer() {
+    server_->shut_down();
+    thread_.join();
+  }
+  int port() const { return server_->port(); }
+
+ private:
+  FakeEngine engine_;
+  std::unique_ptr<server::Server> server_;
+  std::jthread thread_;
+};
+
+}  // namespace met::testing
