@@ -41,11 +41,9 @@ class Stopwatch {
 Result<> check_settings(const config::Settings& s) {
   if (s.block_size != ops::kKvBlockTokens)
     return unsupported("--block-size", "blocks hold " + std::to_string(ops::kKvBlockTokens) + " positions");
-  if (s.scheduler != "fifo")
-    return unsupported("--scheduler", "'" + s.scheduler + "' is not supported; fifo is");
   const config::Settings neutral;
-  if (s.tbt_deadline_ms != neutral.tbt_deadline_ms)
-    return unsupported("--tbt-deadline-ms", "belongs to --scheduler slai, which is not supported");
+  if (s.scheduler == "fifo" && s.tbt_deadline_ms != neutral.tbt_deadline_ms)
+    return unsupported("--tbt-deadline-ms", "belongs to --scheduler slai, and the scheduler is fifo");
   if (s.prefill_codispatch == "on")
     return unsupported("--prefill-codispatch", "waves that wait for each other are not supported");
   if (s.prefill_varlen_batch == "off")
@@ -135,6 +133,8 @@ scheduler::PlanConfig plan_config(const config::Settings& s, const kernels::Hard
   plan.mixed_prefill_tokens =
       s.mixed_prefill_tokens.value_or(default_or(hardware, "mixed_prefill_tokens", kMixedPrefillTokens));
   plan.kv_admit_watermark = s.kv_admit_watermark;
+  plan.policy = s.scheduler == "slai" ? scheduler::Policy::kSlai : scheduler::Policy::kFifo;
+  plan.tbt_deadline_us = s.tbt_deadline_ms * 1000;
   const std::string_view config =
       s.scheduler_config == "auto" ? kernels::default_of(hardware, "scheduler_config") : s.scheduler_config;
   plan.depth = device.feeds_ids && config == "async" ? 2 : 1;

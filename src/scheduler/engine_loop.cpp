@@ -10,6 +10,8 @@ namespace {
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 /// Queue heads that one plan looks at; more of them wait for the next tick.
 constexpr std::size_t kHeadsMax = 64;
+/// A waiting request gains one level of priority in this time (S22).
+constexpr std::int64_t kLevelUs = 5'000'000;
 
 }  // namespace
 
@@ -61,6 +63,8 @@ bool EngineLoop::tick() {
     const bool waiting = !live_.empty() || !parked_.empty() || !queue_.empty();
     MET_CHECK(!was_idle || work || !waiting || slot.plan.wake_us >= 0, "sequences wait for nothing");  // S20
     moved |= work || !slot.plan.preempt.empty();
+    slai_skips_ = slot.plan.slai_skipped ? slai_skips_ + 1 : 0;
+    numbers_.stats.slai_infeasible = slot.plan.slai_infeasible;
     commit(slot);
     if (work) {
       slot.started_us = clock_.now_us();
@@ -113,12 +117,22 @@ void EngineLoop::accept(const std::shared_ptr<Record>& record) {
     record->sequences[choice] = index;
     if (record->deadline_us >= 0) deadlines_[static_cast<std::size_t>(index)] = record->deadline_us;
   }
-  queue_.push_back(record->sequences.front());
+  enqueue(record->sequences.front());
   queued_ += std::ssize(record->sequences);
   if (!fault_) {
     for (const SeqIndex index : record->sequences)
       end(index, {.kind = Event::Kind::kFailed, .error = fault_.error()}, EndClass::kError);
   }
+}
+
+/// S22: as a level is worth a fixed time of waiting, the order of two requests never changes while they wait.
+void EngineLoop::enqueue(SeqIndex index) {
+  if (config_.plan.policy == Policy::kFifo) return queue_.push_back(index);
+  const auto key = [&](SeqIndex other) {
+    const Record& record = *at(other).record;
+    return record.accepted_us + record.request.priority * kLevelUs;
+  };
+  queue_.insert(std::ranges::upper_bound(queue_, key(index), {}, key), index);
 }
 
 void EngineLoop::apply_stop(const Record& record, const StopAt& stop) {
@@ -203,12 +217,15 @@ void EngineLoop::build_view() {
          .recomputed_to = s.recomputed_to,
          .reserve_blocks = s.reserve_blocks,
          .since_resume = s.outputs_at_resume >= 0 ? s.outputs() + s.pending - s.outputs_at_resume : -1,
+         .last_token_us = s.last_token_us,
          .blocks = s.blocks});
   }
   parked_views_.clear();
   for (const SeqIndex index : parked_) parked_views_.push_back(wait_view(index, 1));
   queued_views_.clear();
-  const std::size_t heads = std::min({queue_.size(), device_rows_.size() + 1, kHeadsMax});
+  std::size_t heads = std::min(queue_.size(), kHeadsMax);
+  // In the queue's order no more than these can enter.
+  if (config_.plan.policy == Policy::kFifo) heads = std::min(heads, device_rows_.size() + 1);
   for (std::size_t i = 0; i < heads; ++i)
     queued_views_.push_back(wait_view(queue_[i], queued_choices(at(queue_[i]))));
   const cache::BlockPool& pool = cache_.pool();
@@ -221,7 +238,19 @@ void EngineLoop::build_view() {
            .blocks_free = pool.free(),
            .blocks_evictable = pool.evictable(),
            .rows_free = static_cast<int>(device_rows_.size()),
+           .slai_skips = slai_skips_,
+           .step_left_us = step_left_us(),
            .cost = costs_.model(decoding)};
+}
+
+/// What the cost model gives the step in flight, less what it has run.
+std::int64_t EngineLoop::step_left_us() const {
+  if (in_flight_ == 0) return 0;
+  const StepSlot& slot = slots_[static_cast<std::size_t>(next_slot_ + 2 - in_flight_) % 2];
+  const CostModel cost = costs_.model(slot.plan.decode_rows);
+  const std::int64_t prefill = slot.plan.tokens.prefill + slot.plan.tokens.recomputed;
+  const std::int64_t ran_us = now_us_ - std::max(slot.started_us, last_done_us_);
+  return std::max<std::int64_t>(0, cost.decode_step_us + prefill * cost.prefill_token_ns / 1000 - ran_us);
 }
 
 WaitView EngineLoop::wait_view(SeqIndex index, int rows) {
@@ -233,7 +262,8 @@ WaitView EngineLoop::wait_view(SeqIndex index, int rows) {
                 .prompt_len = s.prompt_len(),
                 .len = s.len(),
                 .outputs_left = record.outputs_max - s.outputs() - s.pending,
-                .recomputed_to = s.recomputed_to};
+                .recomputed_to = s.recomputed_to,
+                .accepted_us = record.accepted_us};
   if (!config_.prefix_caching || view.prompt_logprobs || device_rows_.empty()) return view;
   if (!s.ids.empty()) hasher_.extend(record.root, s.ids, config_.plan.block_tokens, s.chain);
   const std::vector<Hash128>& chain = s.ids.empty() ? record.chain : s.chain;

@@ -51,6 +51,8 @@ class EngineLoop {
   // engine_loop.cpp: mail, time, views
   bool drain_inbox();
   void accept(const std::shared_ptr<Record>& record);
+  void enqueue(SeqIndex index);
+  std::int64_t step_left_us() const;
   void apply_stop(const Record& record, const StopAt& stop);
   bool apply_deadlines();
   bool end_slow_consumers();
@@ -113,6 +115,7 @@ class EngineLoop {
   std::array<StepSlot, 2> slots_;
   int next_slot_ = 0;
   int in_flight_ = 0;
+  int slai_skips_ = 0;
   std::int64_t last_done_us_ = -1;
   CostMeter costs_;
 

@@ -21,6 +21,7 @@ Result<> validate(const PlanConfig& config) {
   MET_TRY(at_least("block-tokens", config.block_tokens, 1));
   MET_TRY(at_least("max-batch-size", config.max_batch_size, 1));
   MET_TRY(at_least("max-seq-len", config.max_seq_len, 2));
+  MET_TRY(at_least("tbt-deadline-ms", config.tbt_deadline_us, 1));
   MET_TRY(at_least("kv-admit-watermark", config.kv_admit_watermark, 0));
   MET_TRY(at_least("chunk-grid", config.chunk_grid_tokens, 1));
   MET_TRY(at_least("prompt-logprobs-tokens", config.prompt_logprobs_tokens, config.chunk_grid_tokens));
@@ -57,6 +58,8 @@ void StepPlan::clear() {
   tokens = {};
   waits_behind = 0;
   wake_us = -1;
+  slai_skipped = false;
+  slai_infeasible = false;
 }
 
 int bucket_of(int decode_rows, int max_batch_size) {

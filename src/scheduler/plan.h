@@ -17,6 +17,9 @@ using SeqIndex = std::int32_t;
 /// A block of the KV pool; 0 is the null block (B1).
 using BlockId = std::int32_t;
 
+/// Order of admission: the queue's, or one that guards the tokens of running streams (S6, S10).
+enum class Policy : std::uint8_t { kFifo, kSlai };
+
 /// Numbers fixed at start that a plan depends on.
 struct PlanConfig {
   int depth = 1;                            ///< steps in flight: 1 is sync, 2 is async (E6)
@@ -32,6 +35,11 @@ struct PlanConfig {
   int resume_immunity_tokens = 64;          ///< S15
   std::int64_t step_max_us =
       0;  ///< longest step that a prefill may make, by the cost model; 0: no bound (S5)
+
+  Policy policy = Policy::kFifo;
+  std::int64_t tbt_deadline_us = 100'000;  ///< slai: longest wait between two tokens of a stream (S10)
+  int slai_skips_max = 8;                  ///< ticks in a row without an admission round (S11)
+  int slai_head_deadlines = 20;            ///< a head that waited so many deadlines is not skipped (S11)
 
   std::int64_t prefill_tokens_max() const {
     return max_prefill_tokens > 0 ? max_prefill_tokens : max_seq_len;
@@ -65,6 +73,7 @@ struct LiveView {
   std::int64_t recomputed_to = 0;   ///< positions below were computed before a preemption (S21)
   std::int64_t reserve_blocks = 0;  ///< of its admission or last resume (S7, S18)
   std::int64_t since_resume = -1;   ///< tokens advanced since its last resume, -1: never parked (S15)
+  std::int64_t last_token_us = -1;  ///< when its last token was settled, -1: it has none (S10)
   std::span<const BlockId> blocks;
 };
 
@@ -77,6 +86,7 @@ struct WaitView {
   std::int64_t len = 0;           ///< known ids
   std::int64_t outputs_left = 0;  ///< of outputs_max
   std::int64_t recomputed_to = 0;
+  std::int64_t accepted_us = 0;
   std::int64_t hit_tokens = 0;  ///< whole blocks, on the grid, never the whole of `len` (P2)
   std::int64_t hit_referenced =
       0;  ///< blocks of the hit that a live sequence holds; the others are evictable
@@ -92,14 +102,16 @@ struct CostModel {
 struct View {
   std::span<const LiveView> live;    ///< in admission order
   std::span<const WaitView> parked;  ///< oldest admission first
-  std::span<const WaitView>
-      queued;  ///< the first of the queue; at least as many as there are free device rows, and one
+  /// The first of the queue in its order; fifo: at least as many as there are free device rows, and one.
+  std::span<const WaitView> queued;
   std::span<const std::int32_t> block_refs;
   std::int64_t queued_total = 0;
   std::int64_t wake_us = -1;  ///< earliest moment at which a sequence ends by time, -1: none
   std::int64_t blocks_free = 0;
   std::int64_t blocks_evictable = 0;
-  int rows_free = 0;  ///< device rows without a sequence
+  int rows_free = 0;              ///< device rows without a sequence
+  int slai_skips = 0;             ///< ticks in a row that skipped their admission round (S11)
+  std::int64_t step_left_us = 0;  ///< of the step in flight, by the cost model (S12)
   CostModel cost;
 };
 
@@ -160,6 +172,8 @@ struct StepPlan {
   std::vector<Wait> waits;        ///< live and parked sequences and queue heads that did not advance
   std::int64_t waits_behind = 0;  ///< queued sequences behind the last of `waits`
   std::int64_t wake_us = -1;      ///< plan again then, -1: when something happens
+  bool slai_skipped = false;      ///< no admission round, for the sake of running streams (S10)
+  bool slai_infeasible = false;   ///< decode alone misses the deadline (S12)
 
   bool empty() const { return rows.empty() && forks.empty(); }
   void clear();
@@ -172,6 +186,7 @@ struct PlanScratch {
   std::vector<std::uint8_t> advanced;   ///< live sequences with a row
   std::vector<std::int32_t> refs_less;  ///< references that preemptions take from each block
   std::vector<BlockId> touched;
+  std::vector<std::size_t> order;  ///< of the queue behind its head (S10)
 };
 
 /// Decides one step. A pure function of its first three arguments (S1); `plan` is overwritten.

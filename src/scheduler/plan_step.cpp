@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "scheduler/plan.h"
 
@@ -9,6 +10,7 @@ namespace {
 /// The prefill budget of a step is a multiple of this where a cost model cuts it (S5).
 constexpr std::int64_t kCutTokens = 64;
 constexpr std::int64_t kUnmeasuredTokens = 128;  // prefill of a step whose cost is not known yet
+constexpr std::int64_t kSlaiCutTokens = 256;     // S13
 
 std::int64_t align_down(std::int64_t value, std::int64_t grid) { return value / grid * grid; }
 
@@ -22,9 +24,11 @@ std::int64_t reserve_blocks(const PlanConfig& config, std::int64_t len, std::int
 /// One plan in the making. The phases run in the order of S4; each takes from `available` and `budget`.
 class Planning {
  public:
-  Planning(const View& view, const PlanConfig& config, PlanScratch& scratch, StepPlan& plan)
+  Planning(const View& view, const PlanConfig& config, std::int64_t now_us, PlanScratch& scratch,
+           StepPlan& plan)
       : view_(view),
         config_(config),
+        now_us_(now_us),
         scratch_(scratch),
         plan_(plan),
         available_(view.blocks_free + view.blocks_evictable),
@@ -43,6 +47,7 @@ class Planning {
 
   void run() {
     decode();
+    if (config_.policy == Policy::kSlai) find_slack();
     budget_ = prefill_budget();
     logits_left_ = config_.prompt_logprobs_tokens;
     continue_prefills();
@@ -160,14 +165,15 @@ class Planning {
     // Until a step was measured a bounded step is kept short, so that the first prompt cannot hold up a cancel.
     if (cost.prefill_token_ns <= 0)
       return config_.step_max_us > 0 ? std::min(budget, kUnmeasuredTokens) : budget;
-    const auto cut = [&](std::int64_t us) {
+    const auto cut = [&](std::int64_t us, std::int64_t grid = kCutTokens) {
       const std::int64_t tokens =
-          align_down(std::max<std::int64_t>(us, 0) * 1000 / cost.prefill_token_ns, kCutTokens);
-      budget = std::min(budget, std::max({tokens, kCutTokens, std::int64_t{config_.chunk_grid_tokens}}));
+          align_down(std::max<std::int64_t>(us, 0) * 1000 / cost.prefill_token_ns, grid);
+      budget = std::min(budget, std::max({tokens, grid, std::int64_t{config_.chunk_grid_tokens}}));
     };
     const std::int64_t decode_us = mixed ? cost.decode_step_us : 0;
     if (decode_us > 0) cut(decode_us);  // the whole is then twice a pure decode step
     if (config_.step_max_us > 0) cut(config_.step_max_us - decode_us);
+    if (projects_ && streams_) cut(slack_us_, kSlaiCutTokens);  // S13
     return budget;
   }
 
@@ -315,10 +321,65 @@ class Planning {
   }
 
   void admit() {
+    if (config_.policy == Policy::kSlai) return admit_slai();
     for (std::size_t i = 0; i < view_.queued.size(); ++i) {
       WaitReason why{};
       if (!enter(view_.queued[i], plan_.admit, why)) return wait_queued(i, why);
     }
+  }
+
+  // ---- SLAI: S10 to S13
+
+  /// How long the prefill of this step may take until a running stream has waited 80 % of the deadline.
+  void find_slack() {
+    std::int64_t waited_us = 0;
+    for (std::size_t i = 0; i < view_.live.size(); ++i) {
+      const LiveView& s = view_.live[i];
+      // Only a stream with a row here or in flight: a skip for another one could wait for nothing (S20).
+      const bool runs = s.state == SeqState::kDecoding && !is_gone(i) && !s.paused &&
+                        (scratch_.advanced[i] != 0 || s.undecided);
+      if (!runs || s.last_token_us < 0) continue;
+      streams_ = true;
+      waited_us = std::max(waited_us, now_us_ - s.last_token_us);
+    }
+    projects_ = view_.cost.decode_step_us > 0 && view_.cost.prefill_token_ns > 0;
+    if (projects_) waited_us += view_.step_left_us + view_.cost.decode_step_us;
+    plan_.slai_infeasible = streams_ && projects_ && waited_us > config_.tbt_deadline_us;
+    slack_us_ = config_.tbt_deadline_us / 5 * 4 + config_.tbt_deadline_us % 5 * 4 / 5 - waited_us;
+  }
+
+  bool skips_admission() const {
+    if (!streams_ || plan_.slai_infeasible || view_.slai_skips >= config_.slai_skips_max) return false;
+    const WaitView& head = view_.queued.front();
+    if (now_us_ - head.accepted_us >= config_.slai_head_deadlines * config_.tbt_deadline_us) return false;
+    if (!projects_) return slack_us_ <= 0;
+    const std::int64_t tokens =
+        plan_.tokens.prefill + plan_.tokens.recomputed + std::min(budget_, head.len - head.hit_tokens);
+    return tokens * view_.cost.prefill_token_ns / 1000 > slack_us_;
+  }
+
+  /// The head, then the others by the tokens that they have to compute, each if it fits.
+  void admit_slai() {
+    if (view_.queued.empty()) return;
+    if (skips_admission()) {
+      plan_.slai_skipped = true;
+      return wait_queued(0, WaitReason::kDeadline);
+    }
+    WaitReason why{};
+    if (!enter(view_.queued.front(), plan_.admit, why)) return wait_queued(0, why);
+    std::vector<std::size_t>& order = scratch_.order;
+    order.clear();
+    for (std::size_t i = 1; i < view_.queued.size(); ++i) order.push_back(i);
+    std::ranges::sort(order, {}, [&](std::size_t i) {
+      return std::pair(view_.queued[i].len - view_.queued[i].hit_tokens, i);
+    });
+    bool any = false;
+    for (const std::size_t i : order) {
+      if (enter(view_.queued[i], plan_.admit, why)) continue;
+      wait(view_.queued[i].seq, why);
+      any = true;
+    }
+    if (any) plan_.waits_behind = view_.queued_total - std::ssize(view_.queued);
   }
 
   void wait_queued(std::size_t i, WaitReason why) {
@@ -335,6 +396,7 @@ class Planning {
 
   const View& view_;
   const PlanConfig& config_;
+  const std::int64_t now_us_;
   PlanScratch& scratch_;
   StepPlan& plan_;
   std::int64_t available_;  ///< blocks free or evictable that this plan has not given away
@@ -342,6 +404,9 @@ class Planning {
   std::int64_t budget_ = 0;       ///< prefill tokens left in the step
   std::int64_t logits_left_ = 0;  ///< prompt positions that may still want logits
   std::int64_t reserved_ = 0;     ///< blocks that live sequences may still ask for
+  bool streams_ = false;          ///< a running stream waits for its next token (S10)
+  bool projects_ = false;         ///< the cost model knows what this step takes (S12)
+  std::int64_t slack_us_ = 0;     ///< S13
   int rowless_ = 0;               ///< prefilling sequences that wait for tokens of the next step
 };
 
@@ -350,7 +415,7 @@ class Planning {
 void plan_step(const View& view, const PlanConfig& config, std::int64_t now_us, PlanScratch& scratch,
                StepPlan& plan) {
   plan.clear();
-  Planning(view, config, scratch, plan).run();
+  Planning(view, config, now_us, scratch, plan).run();
   if (view.wake_us >= 0) plan.wake_us = std::max(view.wake_us, now_us);
 }
 

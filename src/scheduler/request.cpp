@@ -40,6 +40,8 @@ std::string_view name(WaitReason reason) {
       return "limit";
     case WaitReason::kGrammar:
       return "grammar";
+    case WaitReason::kDeadline:
+      return "deadline";
   }
   return "unknown";
 }

@@ -93,8 +93,9 @@ enum class WaitReason : std::uint8_t {
   kResume,    ///< parked sequences go first
   kLimit,     ///< its last token is in flight
   kGrammar,   ///< what may follow depends on a token in flight (E8)
+  kDeadline,  ///< a running stream's next token goes first (S10)
 };
-inline constexpr int kWaitReasons = 8;
+inline constexpr int kWaitReasons = 9;
 
 /// Terminals as `vllm:request_success_total` counts them.
 enum class EndClass : std::uint8_t { kStop, kLength, kAbort, kError, kTimeout };
@@ -114,6 +115,7 @@ struct Statistics {
   std::array<std::int64_t, kTokenClasses> tokens{};
   std::array<std::int64_t, kWaitReasons> waits{};  ///< gauge: sequences that did not advance in the last tick
   std::int64_t evictions = 0;                      ///< cached blocks given up
+  bool slai_infeasible = false;                    ///< gauge: decode alone misses the deadline (S12)
   double device_idle_s = 0;                        ///< gaps between steps while work existed
   Histogram time_to_first_token{kSecondBounds};
   Histogram inter_token_latency{kSecondBounds};

@@ -70,6 +70,7 @@ void add_work(const Snapshot& s, PrometheusPage& page) {
   page.value("met_steps_total", static_cast<double>(s.steps));
   page.value("met_evictions_total", static_cast<double>(stats.evictions));
   by_class<scheduler::WaitReason>(page, "met_wait_reasons", "reason", stats.waits);
+  page.value("met_slai_infeasible", stats.slai_infeasible ? 1 : 0);
 }
 
 void add_server(const Services& met, PrometheusPage& page) {

@@ -52,6 +52,7 @@ constexpr Metric kMetrics[] = {
     {"met_tokens_computed_total", kCounter, "tokens", {"class"}, "Token positions computed, by class."},
     {"met_overshoot_tokens_total", kCounter, "tokens", {}, "Positions computed past a request's end."},
     {"met_wait_reasons", kGauge, "sequences", {"reason"}, "Sequences that the last step did not advance."},
+    {"met_slai_infeasible", kGauge, "flag", {}, "1 while decode alone misses --tbt-deadline-ms."},
     {"met_blocks", kGauge, "blocks", {"group", "state"}, "KV blocks: free, evictable, referenced."},
     {"met_evictions_total", kCounter, "blocks", {}, "Cached blocks given up for new ones."},
     {"met_steps_total", kCounter, "steps", {}, "Steps done."},

@@ -63,6 +63,8 @@ class Driver {
     plan.chunk_grid_tokens = chance(30) ? 8 : 4;
     plan.resume_immunity_tokens = chance(50) ? 4 : 64;
     plan.step_max_us = chance(50) ? 5000 : 0;
+    plan.policy = chance(50) ? Policy::kSlai : Policy::kFifo;
+    plan.tbt_deadline_us = between(1, 8) * 1000;
     options.prefix_caching = chance(80);
     options.channel_tokens = chance(30) ? between(1, 6) : 1024;
     options.slow_consumer_us = 50'000;
@@ -111,6 +113,7 @@ class Driver {
     ask.prompt_logprobs = chance(10);
     ask.logprobs = chance(20);
     ask.tenant = chance(10) ? 1 : 0;
+    ask.priority = chance(30) ? between(-2, 2) : 0;
     met_.submit("R" + std::to_string(submitted_++), ask);
   }
 

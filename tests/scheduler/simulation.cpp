@@ -68,6 +68,7 @@ void Simulation::submit(const std::string& name, const Ask& ask) {
   request.stop_ids = ask.stop;
   request.n = ask.n;
   request.tenant = ask.tenant;
+  request.priority = ask.priority;
   request.prompt_logprobs = ask.prompt_logprobs;
   if (ask.logprobs) request.sampling.logprobs = 0;
   if (ask.timeout_us >= 0) request.timeout_us = ask.timeout_us;
@@ -132,6 +133,8 @@ bool Simulation::tick() {
   if (!numbers.faulted) {
     for (const Preempt& preempt : loop_->plan().preempt)
       EXPECT_NE(preempt.seq, oldest) << "S15 at tick " << ticks_;
+    skips_ = loop_->plan().slai_skipped ? skips_ + 1 : 0;
+    EXPECT_LE(skips_, options_.plan.slai_skips_max) << "S11 at tick " << ticks_;
     write_plan(line);
   } else {
     line += "fault | ";

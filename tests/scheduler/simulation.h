@@ -40,6 +40,7 @@ struct Ask {
   bool prompt_logprobs = false;
   bool logprobs = false;
   std::uint64_t tenant = 0;
+  int priority = 0;
 };
 
 class Simulation {
@@ -114,6 +115,7 @@ class Simulation {
   std::vector<std::string> commands_;  ///< since the last tick
   std::string trace_;
   int ticks_ = 0;
+  int skips_ = 0;  ///< ticks in a row without an admission round (S11)
 };
 
 /// Compares with tests/scheduler/traces/<name>.txt; with --update-traces on the command line it writes the
