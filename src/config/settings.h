@@ -74,6 +74,7 @@ struct Settings {
   std::vector<std::string> auth_token;
   std::string auth_tokens_file;
   std::vector<std::string> cors_origin;
+  bool no_ui = false;
   std::int64_t io_threads = 1;
   std::int64_t text_threads = 2;
   std::int64_t max_connections = 4096;

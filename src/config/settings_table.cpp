@@ -184,6 +184,7 @@ constexpr Setting kTable[] = {
      .slot = &S::cors_origin,
      .help = "origin of browser pages that may call us, or `*` (repeatable; pages of the loopback host "
              "always may)"},
+    {.name = "no-ui", .slot = &S::no_ui, .help = "no web page at `/`"},
     {.name = "io-threads",
      .slot = &S::io_threads,
      .help = "loops that serve connections",

@@ -307,7 +307,8 @@ awaitable<void> Connection::OneExchange::respond(Response response) {
   if (c_.services_.life.draining || !c_.parser_->is_done()) c_.keep_alive_ = false;
   std::string head = head_text(response.status, response.body.empty() ? std::string_view{} : response.type);
   for (const auto& [name, value] : response.headers) head += concat(name, ": ", value, "\r\n");
-  if (response.status != 204) head += concat("Content-Length: ", response.body.size(), "\r\n");
+  if (response.status != 204 && response.status != 304)
+    head += concat("Content-Length: ", response.body.size(), "\r\n");
   head += "\r\n";
   const bool has_body = head_.method != "HEAD" && response.status != 204;
   const std::string_view body = has_body ? std::string_view(response.body) : std::string_view();

@@ -74,9 +74,10 @@ json::Object components() {
 
 }  // namespace
 
-awaitable<void> get_openapi(Exchange& http, Services&) {
+awaitable<void> get_openapi(Exchange& http, Services& met) {
   json::Object paths;
   for (const Route& route : routes()) {
+    if (route.page && met.settings.no_ui) continue;
     const std::string key = path_key(route.path);
     json::Value* have = paths.find(key);
     if (have == nullptr) have = &paths.append(key, json::Object{});

@@ -41,6 +41,11 @@ json::Value model_json(const std::string& name, const Services& met) {
   out.append("created", met.text->created);
   out.append("owned_by", "met");
   out.append("max_model_len", met.engine.max_seq_len());
+  const api::AnswerHabits& habits = met.text->habits;
+  const bool reasons = habits.reasoning != text::ReasoningFormat::kNone && !habits.disable_thinking;
+  json::Object capabilities{{"image_input", false}, {"reasoning", reasons}};
+  capabilities.append("tools", habits.takes_tools && habits.tools != text::ToolFormat::kNone);
+  out.append("capabilities", std::move(capabilities));
   return out;
 }
 

@@ -34,7 +34,12 @@ awaitable<void> refuse_adapters(Exchange& http, Services&) {
 constexpr bool kOpen = true;
 constexpr auto kAnthropic = api::Dialect::kAnthropic;
 
+constexpr bool kPage = true;
+constexpr auto kOpenAi = api::Dialect::kOpenAi;
+
 constexpr Route kRoutes[] = {
+    {"GET", "/", get_page, "the web page", kOpen, kOpenAi, kPage},
+    {"GET", "/ui/{file}", get_page_file, "its files", kOpen, kOpenAi, kPage},
     // OpenAI
     {"POST", "/v1/chat/completions", post_chat_completions, "an answer to messages"},
     {"GET", "/v1/chat/completions", get_stored_completions, "the stored chat completions"},

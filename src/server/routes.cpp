@@ -68,10 +68,10 @@ void add_cors(Exchange& http, const Services& met) {
 }
 
 /// Every method of the path, for Allow; empty: no such path.
-std::string methods_of(std::string_view path) {
+std::string methods_of(std::string_view path, bool with_page) {
   std::string out;
   for (const Route& route : routes()) {
-    if (!match(route.path, path)) continue;
+    if ((route.page && !with_page) || !match(route.path, path)) continue;
     if (!out.empty()) out += ", ";
     out += route.method == "GET" ? std::string("GET, HEAD") : std::string(route.method);
   }
@@ -92,14 +92,6 @@ awaitable<void> answer_options(Exchange& http, const std::string& allow) {
   co_await http.respond(std::move(response));
 }
 
-api::ApiError no_route(const Exchange& http) {
-  api::ApiError error({ErrorCode::kNotFound,
-                       concat("there is no route ", http.head().method, " ", http.head().path.substr(0, 200)),
-                       {}});
-  error.code = "route_not_found";
-  return error;
-}
-
 api::ApiError wrong_method(const Exchange& http) {
   api::ApiError error;
   error.status = 405;
@@ -112,6 +104,14 @@ api::ApiError wrong_method(const Exchange& http) {
 
 }  // namespace
 
+api::ApiError no_route(const Exchange& http) {
+  api::ApiError error({ErrorCode::kNotFound,
+                       concat("there is no route ", http.head().method, " ", http.head().path.substr(0, 200)),
+                       {}});
+  error.code = "route_not_found";
+  return error;
+}
+
 api::ApiError text_pool_full() {
   return Error{ErrorCode::kUnavailable, "too many requests wait to be tokenized", {}};
 }
@@ -121,7 +121,7 @@ awaitable<void> dispatch(Exchange& http, Services& met) {
   add_cors(http, met);
   const Head& head = http.head();
   const std::string allow =
-      head.path == "*" ? std::string("GET, HEAD, POST, OPTIONS") : methods_of(head.path);
+      head.path == "*" ? std::string("GET, HEAD, POST, OPTIONS") : methods_of(head.path, !met.settings.no_ui);
   if (head.method == "OPTIONS" && !allow.empty()) {
     co_await answer_options(http, allow);
     co_return;
@@ -129,6 +129,7 @@ awaitable<void> dispatch(Exchange& http, Services& met) {
   const Route* found = nullptr;
   for (const Route& route : routes()) {
     if (found != nullptr) break;
+    if (route.page && met.settings.no_ui) continue;
     auto parameters = match(route.path, head.path);
     if (!parameters) continue;
     http.set_dialect(route.dialect);

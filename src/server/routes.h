@@ -18,6 +18,7 @@ struct Route {
   std::string_view summary;
   bool open = false;  ///< answered without a key, while loading and while draining
   api::Dialect dialect = api::Dialect::kOpenAi;
+  bool page = false;  ///< of the web page: not there with --no-ui
 };
 // route_table.cpp
 std::span<const Route> routes();
@@ -25,6 +26,9 @@ std::span<const Route> routes();
 // routes.cpp
 /// Route, method, key, draining, loading, handler: in this order, before any byte of a body is read.
 awaitable<void> dispatch(Exchange& http, Services& met);
+
+/// 404: nothing is served there.
+api::ApiError no_route(const Exchange& http);
 
 /// 503: the text threads have more to do than fits their queue.
 api::ApiError text_pool_full();
@@ -66,6 +70,9 @@ awaitable<void> get_memory(Exchange& http, Services& met);
 awaitable<void> get_forward(Exchange& http, Services& met);
 awaitable<void> get_hardware(Exchange& http, Services& met);
 awaitable<void> get_events(Exchange& http, Services& met);
+// web_page.cpp
+awaitable<void> get_page(Exchange& http, Services& met);
+awaitable<void> get_page_file(Exchange& http, Services& met);
 // openapi.cpp
 awaitable<void> get_openapi(Exchange& http, Services& met);
 // pages.cpp

@@ -217,5 +217,27 @@ TEST(Http, Http10GetsNoChunks) {
   chunks_of(answer->body);
 }
 
+TEST(Http, TheWebPageIsServedOpenlyAndItsTagSavesItsBytes) {
+  Served met({}, {"--require-auth", "--auth-token", "k"});
+  const Answer page = met.ask(get("/"));
+  EXPECT_EQ(page.status, 200);
+  EXPECT_EQ(page.header("content-type"), "text/html; charset=utf-8");
+  EXPECT_THAT(page.header("content-security-policy"), HasSubstr("script-src 'self'"));
+  EXPECT_EQ(met.ask(get("/ui/app.js")).header("content-type"), "text/javascript; charset=utf-8");
+  EXPECT_EQ(met.ask(get("/ui/none.js")).status, 404);
+  Client client(met.port());
+  client.send(get("/", {"If-None-Match: " + page.header("etag")}));
+  const auto same = client.answer(/*head_only=*/true);
+  ASSERT_TRUE(same);
+  EXPECT_EQ(same->status, 304);
+}
+
+TEST(Http, WithoutThePageItsPathsAreNotThere) {
+  Served met({}, {"--no-ui"});
+  EXPECT_EQ(met.ask(get("/")).status, 404);
+  EXPECT_EQ(met.ask(get("/ui/app.js")).status, 404);
+  EXPECT_EQ(at(parsed(met.ask(post("/", "{}")).body), "error", "code").as_string(), "route_not_found");
+}
+
 }  // namespace
 }  // namespace met::testing

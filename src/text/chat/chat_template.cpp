@@ -169,9 +169,9 @@ Result<RenderedPrompt> ChatTemplate::render(const ChatRequest& request) const {
 
 SelectedTemplate select_template(const TemplateSources& sources) {
   if (sources.explicit_text) return {*sources.explicit_text, "--chat-template", {}};
-  for (const EmbeddedTemplate& t : embedded_templates())
-    if (!sources.model_type.empty() && t.name == sources.model_type)
-      return {std::string(t.source), "jinja-templates/" + sources.model_type + ".jinja", {}};
+  for (const EmbeddedFile& t : embedded_templates())
+    if (!sources.model_type.empty() && t.name == sources.model_type + ".jinja")
+      return {std::string(t.bytes), "jinja-templates/" + sources.model_type + ".jinja", {}};
   const json::Value* given =
       sources.tokenizer_config == nullptr ? nullptr : sources.tokenizer_config->find("chat_template");
   if (given != nullptr && given->is_string()) return {given->as_string(), "tokenizer_config.json", {}};
@@ -190,8 +190,8 @@ SelectedTemplate select_template(const TemplateSources& sources) {
   }
   if (sources.jinja_file) return {*sources.jinja_file, "chat_template.jinja", {}};
   if (sources.gguf) return {*sources.gguf, "tokenizer.chat_template of the GGUF file", {}};
-  for (const EmbeddedTemplate& t : embedded_templates())
-    if (t.name == "chatml") return {std::string(t.source), "built-in ChatML", {}};
+  for (const EmbeddedFile& t : embedded_templates())
+    if (t.name == "chatml.jinja") return {std::string(t.bytes), "built-in ChatML", {}};
   return {};
 }
 

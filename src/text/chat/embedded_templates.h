@@ -2,15 +2,12 @@
 #pragma once
 
 #include <span>
-#include <string_view>
+
+#include "core/embedded_file.h"
 
 namespace met::text {
 
-struct EmbeddedTemplate {
-  std::string_view name;  ///< file name without ".jinja": a model_type, or "chatml"
-  std::string_view source;
-};
-
-std::span<const EmbeddedTemplate> embedded_templates();
+/// Named by model_type, or "chatml".
+std::span<const EmbeddedFile> embedded_templates();
 
 }  // namespace met::text
