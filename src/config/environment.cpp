@@ -21,6 +21,7 @@ constexpr EnvironmentVariable kTable[] = {
     {"METRALE_MAX_BODY_BYTES", "fallback of --max-body-bytes"},
     {"METRALE_PREFILL_CODISPATCH", "fallback of --prefill-codispatch"},
     {"METRALE_PREFILL_VARLEN", "fallback of --prefill-varlen-batch"},
+    {"METRALE_STORE_DIR", "fallback of --store-dir"},
     {"METRALE_STORE_MAX_ENTRIES", "fallback of --store-max-entries"},
     {"METRALE_STORE_TTL_SECONDS", "fallback of --store-ttl-s"},
     {"XDG_CACHE_HOME", "the user's cache directory, instead of `~/.cache`"},

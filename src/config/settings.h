@@ -83,9 +83,10 @@ struct Settings {
   double idle_timeout_s = 75;
   double sse_keepalive_s = 15;
   double shutdown_timeout = 15;
+  std::string store_dir;
   std::int64_t store_max_entries = 10'000;
   std::int64_t conversation_max_entries = 10'000;
-  std::int64_t store_max_bytes = 256 << 20;
+  std::int64_t store_max_bytes = 512 << 20;
   std::int64_t store_ttl_s = 86'400;
   // process
   std::string config_file;

@@ -226,6 +226,12 @@ constexpr Setting kTable[] = {
      .help = "seconds that live requests may run after SIGTERM (F7)",
      .min = 0,
      .max = 86400},
+    {.name = "store-dir",
+     .slot = &S::store_dir,
+     .help =
+         "directory that keeps stored responses, conversations and chat completions over a restart (default: "
+         "memory)",
+     .environment = "METRALE_STORE_DIR"},
     {.name = "store-max-entries",
      .slot = &S::store_max_entries,
      .help = "stored responses, and stored chat completions, that are kept; the oldest goes first",
@@ -240,7 +246,7 @@ constexpr Setting kTable[] = {
      .environment = "METRALE_CONVERSATION_MAX_ENTRIES"},
     {.name = "store-max-bytes",
      .slot = &S::store_max_bytes,
-     .help = "memory of each of these three stores",
+     .help = "size of everything that is stored; the oldest goes first",
      .min = 1 << 20,
      .max = 1LL << 40},
     {.name = "store-ttl-s",

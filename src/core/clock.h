@@ -1,4 +1,4 @@
-// Monotonic time, as a value that tests can drive.
+// Time, as a value that tests can drive.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@ namespace met {
 class Clock {
  public:
   virtual ~Clock() = default;
-  /// Microseconds of one monotonic clock; its zero means nothing. Safe from any thread.
+  /// Microseconds; safe from any thread. Monotonic and without a meaning of its zero, unless the class says so.
   virtual std::int64_t now_us() const = 0;
 };
 
@@ -18,6 +18,16 @@ class SteadyClock final : public Clock {
   std::int64_t now_us() const override {
     return std::chrono::duration_cast<std::chrono::microseconds>(
                std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+};
+
+/// Wall time since 1970: for what outlives the process.
+class UnixClock final : public Clock {
+ public:
+  std::int64_t now_us() const override {
+    return std::chrono::duration_cast<std::chrono::microseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
         .count();
   }
 };

@@ -2,6 +2,9 @@
 
 #include <chrono>
 
+#include "core/concat.h"
+#include "core/log.h"
+
 namespace met::server {
 
 void EventLog::append(std::string_view bytes) {
@@ -42,8 +45,7 @@ Following::~Following() {
   log_->followers_.erase(number_);
 }
 
-std::optional<api::ApiError> BackgroundRun::begin(std::unique_ptr<Run> run, api::ResponseEncoder* encoder,
-                                                  Finish finish) {
+std::optional<api::ApiError> BackgroundRun::begin(std::unique_ptr<Run> run, api::ResponseEncoder* encoder) {
   const std::lock_guard lock(mutex_);
   std::string out;
   if (auto error = run->drain(out)) return error;
@@ -51,52 +53,72 @@ std::optional<api::ApiError> BackgroundRun::begin(std::unique_ptr<Run> run, api:
   if (log_) log_->append(out);
   run_ = std::move(run);
   encoder_ = encoder;
-  finish_ = std::move(finish);
   return std::nullopt;
 }
 
-bool BackgroundRun::advance() {
+bool BackgroundRun::advance(std::optional<BackgroundEnding>& ending) {
   const std::lock_guard lock(mutex_);
   if (ended_) return false;
   std::string out;
   const std::optional<api::ApiError> error = run_->drain(out);
-  const bool done = error || run_->done();
-  if (error) {
-    run_->fail(*error, out);
-  } else if (done) {
-    run_->end(out);
+  if (!error && !run_->done()) {
+    if (log_ && !out.empty()) log_->append(out);
+    return true;
   }
-  if (log_ && !out.empty()) log_->append(out);
-  if (done) finish_locked();
-  return !done;
+  shown_ = encoder_->object();
+  error ? run_->fail(*error, out) : run_->end(out);
+  ending = end_locked(std::move(out));
+  return false;
 }
 
-void BackgroundRun::finish_locked() {
-  last_object_ = encoder_->object();
-  finish_(*encoder_, log_ ? log_->text() : std::string());
+std::optional<BackgroundEnding> BackgroundRun::cancel() {
+  const std::lock_guard lock(mutex_);
+  if (ended_) return std::nullopt;
+  shown_ = encoder_->object();
+  encoder_->cancel();
+  wake_.notifier()();
+  return end_locked({});
+}
+
+BackgroundEnding BackgroundRun::end_locked(std::string events) {
+  BackgroundEnding ending{.response = ending_of(*encoder_), .events = std::move(events)};
   ended_ = true;
   encoder_ = nullptr;
   run_.reset();
-  if (log_) log_->end();
+  return ending;
 }
 
 json::Value BackgroundRun::object() {
   const std::lock_guard lock(mutex_);
-  return ended_ ? last_object_ : encoder_->object();
+  return ended_ ? shown_ : encoder_->object();
 }
 
-json::Value BackgroundRun::cancel() {
-  const std::lock_guard lock(mutex_);
-  if (!ended_) {
-    encoder_->cancel();
-    finish_locked();
-    wake_.notifier()();
+awaitable<void> serve_background(std::shared_ptr<BackgroundRun> run, Services& met) {
+  ++met.life.background_runs;
+  std::optional<BackgroundEnding> ending;
+  while (run->advance(ending)) co_await run->wake().wait(Clock::now() + std::chrono::hours(1));
+  if (ending) co_await keep_background(run->record(), run->log(), std::move(*ending), met);
+  --met.life.background_runs;
+}
+
+awaitable<std::optional<api::ApiError>> keep_background(std::shared_ptr<const ResponseRecord> record,
+                                                        std::shared_ptr<EventLog> log,
+                                                        BackgroundEnding ending, Services& met) {
+  const std::string events = log ? log->text() + ending.events : std::string();
+  std::optional<api::ApiError> error =
+      co_await keep_response(record, std::move(ending.response), events, met);
+  if (error) {
+    log::error(concat("response ", record->key.id, " could not be stored: ", error->message));
+    auto fail = [record, why = error->message](storage::ObjectStore& store) {
+      return fail_response(store, record->key, storage::State::kWhole,
+                           concat("the response could not be stored: ", why));
+    };
+    co_await met.stores.run(std::move(fail));
   }
-  return last_object_;
-}
-
-awaitable<void> serve_background(std::shared_ptr<BackgroundRun> run) {
-  while (run->advance()) co_await run->wake().wait(Clock::now() + std::chrono::hours(1));
+  met.background_runs.remove(record->key);
+  if (log && !error) log->append(ending.events);
+  if (log) log->end();
+  co_return error;
 }
 
 std::size_t offset_of_event(const std::string& events, std::size_t number) {

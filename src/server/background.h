@@ -10,6 +10,8 @@
 #include <string_view>
 
 #include "api/responses.h"
+#include "server/background_runs.h"
+#include "server/response_record.h"
 #include "server/run.h"
 
 namespace met::server {
@@ -47,45 +49,56 @@ class Following {
   int number_ = 0;
 };
 
-/// Runs on one loop; read and cancelled from any thread. Its last act is `finish`, with the lock held. Nobody
-/// but its own coroutine keeps it over a wait: it goes before its loop does.
+/// How a background response has ended.
+struct BackgroundEnding {
+  ResponseEnding response;
+  std::string events;  ///< the last ones, which its log does not have yet
+};
+
+/// Runs on one loop; read and cancelled from any thread. Nobody but its own coroutine keeps it over a wait: it goes
+/// before its loop does. Whoever ends it gets its ending, and stores it: until that is done it shows itself as before.
 class BackgroundRun {
  public:
-  using Finish = std::function<void(const api::ResponseEncoder& encoder, const std::string& events)>;
-
-  BackgroundRun(asio::any_io_executor loop, bool keeps_events)
-      : wake_(std::move(loop)), log_(keeps_events ? std::make_shared<EventLog>() : nullptr) {}
+  BackgroundRun(asio::any_io_executor loop, std::shared_ptr<const ResponseRecord> record, bool keeps_events)
+      : wake_(std::move(loop)),
+        record_(std::move(record)),
+        log_(keeps_events ? std::make_shared<EventLog>() : nullptr) {}
 
   Wake& wake() { return wake_; }
+  const std::shared_ptr<const ResponseRecord>& record() const { return record_; }
+  /// Its events; none where it was not made with `stream`.
+  const std::shared_ptr<EventLog>& log() const { return log_; }
 
   /// Submits. `encoder` belongs to `run`. An error: nothing runs.
-  std::optional<api::ApiError> begin(std::unique_ptr<Run> run, api::ResponseEncoder* encoder, Finish finish);
-
-  /// Takes what the engine has. False: it has ended.
-  bool advance();
-
+  std::optional<api::ApiError> begin(std::unique_ptr<Run> run, api::ResponseEncoder* encoder);
+  /// Takes what the engine has. True: there is more to come. `ending` is set where this call has ended it.
+  bool advance(std::optional<BackgroundEnding>& ending);
+  /// Ends it, unless it has ended.
+  std::optional<BackgroundEnding> cancel();
   /// The response as it is now.
   json::Value object();
-  /// Ends it; the response as it then is.
-  json::Value cancel();
-  /// Its events; none where it was not made with `stream`.
-  std::shared_ptr<EventLog> log() const { return log_; }
 
  private:
-  void finish_locked();
+  BackgroundEnding end_locked(std::string events);
 
   Wake wake_;
+  const std::shared_ptr<const ResponseRecord> record_;
   const std::shared_ptr<EventLog> log_;
   std::mutex mutex_;
   std::unique_ptr<Run> run_;
   api::ResponseEncoder* encoder_ = nullptr;
-  Finish finish_;
-  json::Value last_object_;  // once it has ended
+  json::Value shown_;  // once it has ended
   bool ended_ = false;
 };
 
-/// Drives it to its end.
-awaitable<void> serve_background(std::shared_ptr<BackgroundRun> run);
+/// Drives it to its end and stores it.
+awaitable<void> serve_background(std::shared_ptr<BackgroundRun> run, Services& met);
+
+/// Stores what a run has become, then tells its followers. Errors: it could not be stored as it ended, and is a failed
+/// one instead.
+awaitable<std::optional<api::ApiError>> keep_background(std::shared_ptr<const ResponseRecord> record,
+                                                        std::shared_ptr<EventLog> log,
+                                                        BackgroundEnding ending, Services& met);
 
 /// Sends the events of a log behind the first `skip`, and those that come, to their end. The client may leave.
 awaitable<void> follow_events(Exchange& http, Services& met, std::shared_ptr<EventLog> log, std::size_t skip);

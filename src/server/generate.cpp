@@ -35,7 +35,7 @@ awaitable<void> generate(Exchange& http, Services& met, Api route) {
   auto recorder = std::make_unique<Recorder>(std::move(encoder), std::move(whole));
   const Recorder* const view = recorder.get();
   Run run(met, http.wake(), http.tenant(), std::move(*work), std::move(recorder));
-  run.at_end([view, &run, &http, &met] { keep_completion(*view, run.request(), http.tenant(), met); });
+  run.at_end([view, &run, &http, &met] { return keep_completion(*view, run.request(), http.tenant(), met); });
   co_await serve_run(http, met, run);
 }
 

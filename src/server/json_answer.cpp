@@ -9,8 +9,16 @@ awaitable<void> answer(Exchange& http, JsonResult result) {
     co_await http.fail(result.error());
     co_return;
   }
+  co_await answer_text(http, json::write(*result));
+}
+
+awaitable<void> answer_text(Exchange& http, std::expected<std::string, api::ApiError> text) {
+  if (!text) {
+    co_await http.fail(text.error());
+    co_return;
+  }
   Response response;
-  response.body = json::write(*result);
+  response.body = std::move(*text);
   co_await http.respond(std::move(response));
 }
 

@@ -14,8 +14,6 @@ std::unexpected<api::ApiError> bad(std::string name, std::string message) {
   return std::unexpected(api::ApiError({ErrorCode::kInvalidArgument, std::move(message), std::move(name)}));
 }
 
-const json::Value& id_of(const api::Item& item) { return *item->find("id"); }
-
 }  // namespace
 
 std::expected<PageRequest, api::ApiError> page_request(const Head& head, bool descending) {
@@ -35,24 +33,26 @@ std::expected<PageRequest, api::ApiError> page_request(const Head& head, bool de
   return out;
 }
 
-std::expected<json::Value, api::ApiError> page_of(const std::vector<api::Item>& items,
-                                                  const PageRequest& request) {
-  std::vector<api::Item> ordered = items;
-  if (request.descending) std::ranges::reverse(ordered);
-  auto from = ordered.begin();
+std::expected<Page, api::ApiError> page_of(const std::vector<std::string>& ids, const PageRequest& request) {
+  const auto size = ids.size();
+  const auto place = [&](std::size_t i) { return request.descending ? size - 1 - i : i; };
+  std::size_t from = 0;
   if (!request.after.empty()) {
-    from = std::ranges::find(ordered, json::Value(request.after), id_of);
-    if (from == ordered.end()) return bad("after", "after names nothing in this list");
+    while (from < size && ids[place(from)] != request.after) ++from;
+    if (from == size) return bad("after", "after names nothing in this list");
     ++from;
   }
-  const auto rest = static_cast<std::size_t>(ordered.end() - from);
-  const auto to = from + static_cast<std::ptrdiff_t>(std::min(rest, request.limit));
-  json::Array data;
-  for (auto item = from; item != to; ++item) data.push_back(**item);
+  const std::size_t to = std::min(size, from + request.limit);
+  Page out{.has_more = to < size};
+  for (std::size_t i = from; i < to; ++i) out.picks.push_back(place(i));
+  return out;
+}
+
+json::Value page_json(json::Array data, bool has_more) {
   json::Object out{{"object", "list"}};
   out.append("first_id", data.empty() ? json::Value() : *data.front().find("id"));
   out.append("last_id", data.empty() ? json::Value() : *data.back().find("id"));
-  out.append("has_more", to != ordered.end());
+  out.append("has_more", has_more);
   out.append("data", std::move(data));
   return json::Value(std::move(out));
 }

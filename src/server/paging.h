@@ -1,12 +1,13 @@
 // Lists in pages, as OpenAI's clients walk them.
 #pragma once
 
+#include <cstddef>
 #include <expected>
 #include <string>
 #include <vector>
 
 #include "api/error.h"
-#include "api/items.h"
+#include "core/json.h"
 #include "server/head.h"
 
 namespace met::server {
@@ -17,12 +18,18 @@ struct PageRequest {
   bool descending = true;
 };
 
+struct Page {
+  std::vector<std::size_t> picks;  ///< places in the list
+  bool has_more = false;
+};
+
 /// `after`, `limit` (1 to 100) and `order` (asc, desc) of a query. Errors: 400 naming the parameter.
 std::expected<PageRequest, api::ApiError> page_request(const Head& head, bool descending);
 
-/// {"object": "list", "data", "first_id", "last_id", "has_more"} of items that have an `id`, given oldest
-/// first. Errors: 400, `after` names none of them.
-std::expected<json::Value, api::ApiError> page_of(const std::vector<api::Item>& items,
-                                                  const PageRequest& request);
+/// What a page holds of a list of ids, given oldest first. Errors: 400, `after` names none of them.
+std::expected<Page, api::ApiError> page_of(const std::vector<std::string>& ids, const PageRequest& request);
+
+/// {"object": "list", "data", "first_id", "last_id", "has_more"}; each of `data` has an `id`.
+json::Value page_json(json::Array data, bool has_more);
 
 }  // namespace met::server

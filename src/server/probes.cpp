@@ -105,10 +105,15 @@ awaitable<void> get_memory(Exchange& http, Services& met) {
   pool.append("blocks_cached", snapshot->blocks_evictable);
   pool.append("blocks_used", snapshot->blocks_referenced);
   out.set("kv_pool", std::move(pool));
-  json::Object stores{{"responses_bytes", met.stores.responses.bytes()}};
-  stores.append("conversations_bytes", met.stores.conversations.bytes());
-  stores.append("completions_bytes", met.stores.completions.bytes());
-  out.set("stores", std::move(stores));
+  auto job = [](storage::ObjectStore& store) -> Answered<json::Object> {
+    json::Object stores{{"bytes", store.bytes()}};
+    stores.append("responses", store.entries(static_cast<int>(Kind::kResponse)));
+    stores.append("conversations", store.entries(static_cast<int>(Kind::kConversation)));
+    stores.append("completions", store.entries(static_cast<int>(Kind::kCompletion)));
+    return stores;
+  };
+  Answered<json::Object> stores = co_await met.stores.run(std::move(job));
+  if (stores) out.set("stores", std::move(*stores));
   JsonResult result = json::Value(std::move(out));
   co_await answer(http, std::move(result));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "api/encoder.h"
@@ -52,8 +53,9 @@ class Recorder final : public api::Encoder {
   bool ended_ = false;
 };
 
-/// Keeps the recorded completion for the tenant.
-void keep_completion(const Recorder& recorder, const api::GenerationRequest& request, std::uint64_t tenant,
-                     Services& met);
+/// Stores the recorded completion for the tenant. Errors: it could not be stored.
+awaitable<std::optional<api::ApiError>> keep_completion(const Recorder& recorder,
+                                                        const api::GenerationRequest& request,
+                                                        std::uint64_t tenant, Services& met);
 
 }  // namespace met::server

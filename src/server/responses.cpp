@@ -11,6 +11,7 @@
 #include "server/background.h"
 #include "server/json_answer.h"
 #include "server/paging.h"
+#include "server/response_record.h"
 #include "server/routes.h"
 
 namespace met::server {
@@ -20,51 +21,75 @@ using api::ApiError;
 using api::Item;
 using Items = std::vector<Item>;
 
-/// A request with its history, ready to run.
-struct Turn {
-  api::ResponseRequest request;
-  Items input;    // its own items, with ids
-  Items history;  // what they continue
-  Work work;
-};
+storage::Key response_key(std::uint64_t tenant, std::string id) {
+  return object_key(Kind::kResponse, tenant, std::move(id));
+}
 
 ApiError no_response(std::string_view id) { return no_object("response", id, "response_not_found"); }
 
-/// The items with an id each.
-Items named(const json::Array& items) {
-  Items out;
-  for (const json::Value& item : items) {
-    if (item.find("id") != nullptr) {
-      out.push_back(std::make_shared<const json::Value>(item));
-      continue;
+/// What a request continues, as the store has it.
+struct StoredHistory {
+  std::vector<std::string> texts;
+  storage::ItemNumber tip = 0;
+};
+
+Answered<StoredHistory> read_history(storage::ObjectStore& store, const api::ResponseRequest& request,
+                                     std::uint64_t tenant) {
+  std::optional<storage::Object> object;
+  if (request.conversation_id) {
+    object = store.get(object_key(Kind::kConversation, tenant, *request.conversation_id));
+    if (!object)
+      return std::unexpected(no_object("conversation", *request.conversation_id, "conversation_not_found"));
+  } else if (request.previous_response_id) {
+    object = store.get(response_key(tenant, *request.previous_response_id));
+    if (!object || object->state == storage::State::kOpen) {
+      ApiError error({ErrorCode::kInvalidArgument,
+                      concat("previous_response_id '", request.previous_response_id->substr(0, 200),
+                             object ? "' has not ended yet" : "' names no response that is stored"),
+                      "previous_response_id"});
+      error.code = object ? "response_not_completed" : "previous_response_not_found";
+      return std::unexpected(std::move(error));
     }
-    json::Object with_id{{"id", random_id(api::id_prefix(item))}};
-    for (const auto& [name, value] : item.as_object()) with_id.append(name, value);
-    out.push_back(std::make_shared<const json::Value>(std::move(with_id)));
   }
-  return out;
+  if (!object) return StoredHistory{};
+  return StoredHistory{.texts = item_texts(store, 0, object->tip), .tip = object->tip};
 }
 
-std::expected<Items, ApiError> history_of(const api::ResponseRequest& request, std::uint64_t tenant,
-                                          Services& met) {
-  if (request.conversation_id) {
-    const auto conversation = met.stores.conversations.get(tenant, *request.conversation_id);
-    if (!conversation)
-      return std::unexpected(no_object("conversation", *request.conversation_id, "conversation_not_found"));
-    return conversation->items;
+/// A request and what the store has of its history.
+struct Continued {
+  api::ResponseRequest request;
+  StoredHistory history;
+};
+
+/// Reads the body, then the history. Nothing when the exchange was answered with an error or the client has left.
+awaitable<std::optional<Continued>> read_request(Exchange& http, Services& met) {
+  auto parse = [](const json::Value& body, Services& services) -> Answered<api::ResponseRequest> {
+    MET_ASSIGN(api::ResponseRequest request, api::parse_response(body, services.parse));
+    return request;
+  };
+  auto request = co_await from_object(http, met, std::move(parse));
+  if (!request) co_return std::nullopt;
+  Continued out{.request = std::move(*request), .history = {}};
+  if (!out.request.conversation_id && !out.request.previous_response_id) co_return out;
+  auto job = [&out, tenant = http.tenant()](storage::ObjectStore& store) {
+    return read_history(store, out.request, tenant);
+  };
+  auto history = co_await met.stores.run(std::move(job));
+  if (!history) {
+    co_await http.fail(history.error());
+    co_return std::nullopt;
   }
-  if (!request.previous_response_id) return Items{};
-  const auto previous = met.stores.responses.get(tenant, *request.previous_response_id);
-  if (!previous || !previous->object) {
-    ApiError error({ErrorCode::kInvalidArgument,
-                    concat("previous_response_id '", request.previous_response_id->substr(0, 200),
-                           previous ? "' has not ended yet" : "' names no response that is stored"),
-                    "previous_response_id"});
-    error.code = previous ? "response_not_completed" : "previous_response_not_found";
-    return std::unexpected(std::move(error));
-  }
-  return previous->context;
+  out.history = std::move(*history);
+  co_return out;
 }
+
+/// A request with its history, ready to run.
+struct Turn {
+  api::ResponseRequest request;
+  Items input;  // its own items, with ids
+  History history;
+  Work work;
+};
 
 /// Where the items may be cut, so that what is left begins with a user's turn. The last one always stays.
 std::vector<std::size_t> cuts(const Items& items) {
@@ -104,87 +129,48 @@ std::expected<Work, ApiError> fitted(const api::ResponseRequest& request, const 
   return best;
 }
 
-std::expected<Turn, ApiError> make_turn(const std::string& body, std::uint64_t tenant, Services& met) {
-  MET_ASSIGN(const json::Value parsed, json::parse(body));
-  Turn turn;
-  MET_ASSIGN(turn.request, api::parse_response(parsed, met.parse));
-  MET_ASSIGN(turn.history, history_of(turn.request, tenant, met));
+Answered<Turn> make_turn(Continued continued, Services& met) {
+  Turn turn{.request = std::move(continued.request)};
+  turn.history.tip = continued.history.tip;
+  MET_ASSIGN(turn.history.items, to_items(continued.history.texts));
   turn.input = named(turn.request.input);
-  Items all = turn.history;
+  Items all = turn.history.items;
   all.insert(all.end(), turn.input.begin(), turn.input.end());
-  auto work = fitted(turn.request, all, met);
-  if (!work) return std::unexpected(std::move(work).error());
-  turn.work = std::move(*work);
+  MET_ASSIGN(turn.work, fitted(turn.request, all, met));
   return turn;
 }
 
-/// What has to be kept of a turn while it runs.
-struct Kept {
-  std::uint64_t tenant = 0;
-  std::string id;
-  bool store = false;
-  bool background = false;
-  std::optional<std::string> conversation_id;
-  Items input;
-  Items history;
-};
-
-/// Stores an answer that is whole or has failed, and appends a whole one to its conversation.
-void keep(const Kept& kept, const api::ResponseEncoder& encoder, const std::string& events, Services& met) {
-  const Items output = named(encoder.output());
-  const bool whole = encoder.status() == api::ResponseStatus::kCompleted ||
-                     encoder.status() == api::ResponseStatus::kIncomplete;
-  if (kept.conversation_id && whole)
-    met.stores.conversations.update(kept.tenant, *kept.conversation_id, [&](const Conversation& old) {
-      Conversation grown = old;
-      grown.items.insert(grown.items.end(), kept.input.begin(), kept.input.end());
-      grown.items.insert(grown.items.end(), output.begin(), output.end());
-      return Stores::sized(std::move(grown));
-    });
-  if (!kept.store) return;
-  StoredResponse stored;
-  stored.object = std::make_shared<const json::Value>(encoder.object());
-  stored.input = kept.input;
-  stored.context = kept.history;
-  stored.context.insert(stored.context.end(), kept.input.begin(), kept.input.end());
-  stored.context.insert(stored.context.end(), output.begin(), output.end());
-  stored.background = kept.background;
-  if (!events.empty()) stored.events = std::make_shared<const std::string>(events);
-  if (!kept.background) {
-    met.stores.responses.put(kept.tenant, kept.id, Stores::sized(std::move(stored)));
-  } else {  // unless it was deleted meanwhile
-    met.stores.responses.update(kept.tenant, kept.id,
-                                [&](const StoredResponse&) { return Stores::sized(std::move(stored)); });
-  }
-}
-
-awaitable<void> run_in_background(Exchange& http, Services& met, Turn turn, Kept kept,
+awaitable<void> run_in_background(Exchange& http, Services& met, Work work,
+                                  std::shared_ptr<const ResponseRecord> record,
                                   std::unique_ptr<api::ResponseEncoder> encoder) {
-  const bool stream = turn.work.request.stream;
+  const bool stream = work.request.stream;
   const auto loop = co_await asio::this_coro::executor;
-  auto background = std::make_shared<BackgroundRun>(loop, stream);
+  auto background = std::make_shared<BackgroundRun>(loop, record, stream);
   api::ResponseEncoder* const view = encoder.get();
   auto run =
-      std::make_unique<Run>(met, background->wake(), http.tenant(), std::move(turn.work), std::move(encoder));
-  StoredResponse running{.input = kept.input, .background = true, .run = background};
-  auto finish = [kept, &met](const api::ResponseEncoder& answer, const std::string& events) {
-    keep(kept, answer, events, met);
-  };
-  met.stores.responses.put(kept.tenant, kept.id, Stores::sized(std::move(running)));
-  const std::optional<ApiError> error = background->begin(std::move(run), view, std::move(finish));
-  if (error) {
-    met.stores.responses.erase(kept.tenant, kept.id);
+      std::make_unique<Run>(met, background->wake(), http.tenant(), std::move(work), std::move(encoder));
+  if (const std::optional<ApiError> error = background->begin(std::move(run), view)) {
     co_await http.fail(*error);
     co_return;
   }
-  JsonResult object = background->object();
   const std::shared_ptr<EventLog> log = background->log();
-  asio::co_spawn(loop, serve_background(std::move(background)), asio::detached);
+  json::Value object = background->object();
+  auto job = [record, object, events = log ? log->text() : std::string()](storage::ObjectStore& store) {
+    return store_queued(store, *record, object, events);
+  };
+  const Answered<bool> stored = co_await met.stores.run(std::move(job));
+  if (!stored) {
+    co_await http.fail(stored.error());
+    co_return;
+  }
+  met.background_runs.add(record->key, background);
+  asio::co_spawn(loop, serve_background(std::move(background), met), asio::detached);
   if (stream) {
     co_await follow_events(http, met, log, 0);
     co_return;
   }
-  co_await answer(http, std::move(object));
+  JsonResult result = std::move(object);
+  co_await answer(http, std::move(result));
 }
 
 /// The number of events that ?starting_after leaves out.
@@ -197,140 +183,177 @@ std::expected<std::size_t, ApiError> skipped(const std::string& value) {
   return number + 1;
 }
 
-awaitable<void> replay(Exchange& http, Services& met, const StoredResponse& stored, std::size_t skip) {
-  std::shared_ptr<EventLog> log;
-  if (const auto run = stored.run.lock()) log = run->log();
-  if (log) {
-    co_await follow_events(http, met, log, skip);
-    co_return;
-  }
-  if (!stored.events) {
+/// The events that a response has left behind. One that was cut off ends with an event that no client has seen.
+awaitable<void> replay(Exchange& http, const std::string& events, bool interrupted, std::size_t skip) {
+  if (events.empty()) {
     const ApiError error({ErrorCode::kInvalidArgument,
                           "only a response that was made with background and stream can be streamed again",
                           "stream"});
     co_await http.fail(error);
     co_return;
   }
+  std::size_t from = offset_of_event(events, skip);
+  if (interrupted) from = std::min(from, events.rfind("event: "));
   http.begin_stream();
-  const std::string events = stored.events->substr(offset_of_event(*stored.events, skip));
-  const bool here = co_await http.send(events);
+  const bool here = co_await http.send(std::string_view(events).substr(from));
   if (here) co_await http.end_stream();
+}
+
+/// What a GET asks for.
+struct Wanted {
+  bool stream = false;
+  std::size_t skip = 0;
+};
+
+Answered<Wanted> wanted_of(const Head& head) {
+  Wanted out;
+  for (const auto& [name, value] : query_pairs(head.query)) {
+    if (name == "stream") out.stream = (value == "true" || value == "1") && head.method == "GET";
+    if (name != "starting_after") continue;
+    MET_ASSIGN(out.skip, skipped(value));
+  }
+  return out;
+}
+
+/// Ends it if it runs, and stores that. True: it ran.
+awaitable<Answered<bool>> end_background(storage::Key key, Services& met) {
+  std::shared_ptr<BackgroundRun> run = met.background_runs.find(key);
+  if (!run) co_return false;
+  auto ending = run->cancel();
+  const auto record = run->record();
+  const auto log = run->log();
+  run.reset();
+  if (!ending) co_return false;
+  const std::optional<ApiError> error = co_await keep_background(record, log, std::move(*ending), met);
+  if (error) co_return std::unexpected(*error);
+  co_return true;
 }
 
 }  // namespace
 
 awaitable<void> post_responses(Exchange& http, Services& met) {
-  auto job = [tenant = http.tenant(), &met](const std::string& body) { return make_turn(body, tenant, met); };
-  auto turn = co_await on_text_thread(http, met, std::move(job));
+  auto continued = co_await read_request(http, met);
+  if (!continued) co_return;
+  auto task = [&continued, &met] { return make_turn(std::move(*continued), met); };
+  auto turn = co_await on_text_pool(http, met, std::move(task));
   if (!turn) co_return;
   tell_of(http, met, turn->work);
   api::AnswerHead head = new_head("resp_", turn->work.request, met);
-  Kept kept{.tenant = http.tenant(),
-            .id = head.id,
-            .store = turn->request.store,
-            .background = turn->request.background,
-            .conversation_id = turn->request.conversation_id,
-            .input = std::move(turn->input),
-            .history = std::move(turn->history)};
+  const auto record =
+      std::make_shared<const ResponseRecord>(ResponseRecord{.key = response_key(http.tenant(), head.id),
+                                                            .store = turn->request.store,
+                                                            .background = turn->request.background,
+                                                            .conversation_id = turn->request.conversation_id,
+                                                            .input = std::move(turn->input),
+                                                            .history = std::move(turn->history)});
   auto encoder = std::make_unique<api::ResponseEncoder>(std::move(head), turn->request, turn->work.request);
-  if (kept.background) {
-    Turn whole = std::move(*turn);
-    co_await run_in_background(http, met, std::move(whole), std::move(kept), std::move(encoder));
+  if (record->background) {
+    Work work = std::move(turn->work);
+    co_await run_in_background(http, met, std::move(work), record, std::move(encoder));
     co_return;
   }
   const api::ResponseEncoder* const view = encoder.get();
   Run run(met, http.wake(), http.tenant(), std::move(turn->work), std::move(encoder));
-  run.at_end([&kept, view, &met] { keep(kept, *view, {}, met); });
+  run.at_end([record, view, &met] { return keep_response(record, ending_of(*view), {}, met); });
   co_await serve_run(http, met, run);
 }
 
 awaitable<void> get_response(Exchange& http, Services& met) {
-  const std::string& id = http.parameters()[0];
-  const auto stored = met.stores.responses.get(http.tenant(), id);
-  if (!stored) {
-    const ApiError error = no_response(id);
-    co_await http.fail(error);
-    co_return;
-  }
-  bool stream = false;
-  std::size_t skip = 0;
-  for (const auto& [name, value] : query_pairs(http.head().query)) {
-    if (name == "stream") stream = (value == "true" || value == "1") && http.head().method == "GET";
-    if (name != "starting_after") continue;
-    const auto number = skipped(value);
-    if (!number) {
-      co_await http.fail(number.error());
+  const storage::Key key = response_key(http.tenant(), http.parameters()[0]);
+  const Answered<Wanted> wanted = wanted_of(http.head());
+  if (auto run = met.background_runs.find(key); run && wanted) {
+    const std::shared_ptr<EventLog> log = run->log();
+    JsonResult object = run->object();
+    run.reset();
+    if (wanted->stream && log) {
+      co_await follow_events(http, met, log, wanted->skip);
       co_return;
     }
-    skip = *number;
+    if (!wanted->stream) {
+      co_await answer(http, std::move(object));
+      co_return;
+    }
   }
-  if (stream) {
-    co_await replay(http, met, *stored, skip);
+  auto job = [&key, &wanted](storage::ObjectStore& store) -> Answered<storage::Object> {
+    auto stored = store.get(key);
+    if (!stored) return std::unexpected(no_response(key.id));
+    if (!wanted) return std::unexpected(wanted.error());
+    if (wanted->stream) stored->aside = store.aside(key);
+    return std::move(*stored);
+  };
+  Answered<storage::Object> stored = co_await met.stores.run(std::move(job));
+  if (stored && wanted->stream) {
+    co_await replay(http, stored->aside, stored->state == storage::State::kInterrupted, wanted->skip);
     co_return;
   }
-  JsonResult object = std::unexpected(no_response(id));
-  if (stored->object) object = *stored->object;
-  if (const auto run = stored->run.lock()) object = run->object();
-  co_await answer(http, std::move(object));
+  Answered<std::string> text;
+  if (stored) {
+    text = std::move(stored->body);
+  } else {
+    text = std::unexpected(stored.error());
+  }
+  co_await answer_text(http, std::move(text));
 }
 
 awaitable<void> delete_response(Exchange& http, Services& met) {
-  const std::string& id = http.parameters()[0];
-  const auto stored = met.stores.responses.get(http.tenant(), id);
-  JsonResult result = std::unexpected(no_response(id));
-  if (stored) {
-    if (const auto run = stored->run.lock()) run->cancel();
-    met.stores.responses.erase(http.tenant(), id);
-    result = json::Object{{"id", id}, {"object", "response"}, {"deleted", true}};
-  }
+  const storage::Key key = response_key(http.tenant(), http.parameters()[0]);
+  co_await end_background(key, met);
+  auto job = [&key](storage::ObjectStore& store) -> JsonResult {
+    if (!store.erase(key)) return std::unexpected(no_response(key.id));
+    return json::Object{{"id", key.id}, {"object", "response"}, {"deleted", true}};
+  };
+  JsonResult result = co_await met.stores.run(std::move(job));
   co_await answer(http, std::move(result));
 }
 
 awaitable<void> post_cancel_response(Exchange& http, Services& met) {
-  const std::string& id = http.parameters()[0];
-  const auto stored = met.stores.responses.get(http.tenant(), id);
-  JsonResult result = std::unexpected(no_response(id));
-  if (stored && !stored->background) {
+  const storage::Key key = response_key(http.tenant(), http.parameters()[0]);
+  const Answered<bool> ended = co_await end_background(key, met);
+  auto job = [&key, &ended](storage::ObjectStore& store) -> Answered<std::string> {
+    if (!ended) return std::unexpected(ended.error());
+    const auto stored = store.get(key);
+    if (!stored) return std::unexpected(no_response(key.id));
+    MET_ASSIGN(const json::Value object, json::parse(stored->body));
+    const json::Value* background = object.find("background");
+    if (background != nullptr && *background == json::Value(true)) return stored->body;
     ApiError error(
         {ErrorCode::kInvalidArgument, "only a response that was made with background can be cancelled", {}});
     error.code = "response_not_cancellable";
-    result = std::unexpected(std::move(error));
-  } else if (stored) {
-    const auto run = stored->run.lock();
-    if (run) {
-      result = run->cancel();
-    } else if (stored->object) {
-      result = *stored->object;
-    }
-  }
-  co_await answer(http, std::move(result));
+    return std::unexpected(std::move(error));
+  };
+  auto text = co_await met.stores.run(std::move(job));
+  co_await answer_text(http, std::move(text));
 }
 
 awaitable<void> get_response_input_items(Exchange& http, Services& met) {
-  const std::string& id = http.parameters()[0];
-  const auto stored = met.stores.responses.get(http.tenant(), id);
-  const auto page = page_request(http.head(), /*descending=*/true);
-  JsonResult result = std::unexpected(no_response(id));
-  if (stored && !page) {
-    result = std::unexpected(page.error());
-  } else if (stored) {
-    result = page_of(stored->input, *page);
-  }
-  co_await answer(http, std::move(result));
+  auto job = [key = response_key(http.tenant(), http.parameters()[0]),
+              page = page_request(http.head(), /*descending=*/true)](
+                 storage::ObjectStore& store) -> Answered<std::string> {
+    const auto stored = store.get(key);
+    if (!stored) return std::unexpected(no_response(key.id));
+    if (!page) return std::unexpected(page.error());
+    return item_page(store, stored->base, stored->own, *page);
+  };
+  auto text = co_await met.stores.run(std::move(job));
+  co_await answer_text(http, std::move(text));
 }
 
 awaitable<void> post_response_input_tokens(Exchange& http, Services& met) {
-  auto work = [tenant = http.tenant()](const json::Value& body, Services& services) -> JsonResult {
-    MET_ASSIGN(const api::ResponseRequest request, api::parse_response(body, services.parse));
-    auto items = history_of(request, tenant, services);
-    if (!items) return std::unexpected(std::move(items).error());
-    const Items own = named(request.input);
-    items->insert(items->end(), own.begin(), own.end());
-    MET_ASSIGN(const api::GenerationRequest generation, api::lower_response(request, *items, services.parse));
-    MET_ASSIGN(const std::vector<api::TokenId> ids, api::prompt_ids(generation, *services.text));
+  auto continued = co_await read_request(http, met);
+  if (!continued) co_return;
+  auto task = [&continued, &met]() -> JsonResult {
+    MET_ASSIGN(Items items, to_items(continued->history.texts));
+    const Items own = named(continued->request.input);
+    items.insert(items.end(), own.begin(), own.end());
+    MET_ASSIGN(const api::GenerationRequest generation,
+               api::lower_response(continued->request, items, met.parse));
+    MET_ASSIGN(const std::vector<api::TokenId> ids, api::prompt_ids(generation, *met.text));
     return json::Object{{"object", "response.input_tokens"}, {"input_tokens", ids.size()}};
   };
-  co_await answer_with(http, met, std::move(work));
+  auto result = co_await on_text_pool(http, met, std::move(task));
+  if (!result) co_return;
+  JsonResult value = std::move(*result);
+  co_await answer(http, std::move(value));
 }
 
 }  // namespace met::server

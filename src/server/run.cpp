@@ -78,12 +78,13 @@ std::optional<ApiError> Run::drain(std::string& out) {
 void Run::end(std::string& out) {
   begin(out);
   encoder_->end(usage_, out);
-  if (at_end_) at_end_();
 }
 
-void Run::fail(const api::ApiError& error, std::string& out) {
-  encoder_->fail(error, out);
-  if (at_end_) at_end_();
+void Run::fail(const api::ApiError& error, std::string& out) { encoder_->fail(error, out); }
+
+awaitable<std::optional<ApiError>> Run::keep() {
+  if (!keep_) co_return std::nullopt;
+  co_return co_await keep_();
 }
 
 void Run::keepalive(std::string& out) {
@@ -123,35 +124,35 @@ std::optional<ApiError> Run::submit_some(std::string& out) {
 }
 
 std::optional<ApiError> Run::take(Branch& branch, const scheduler::Event& event, std::string& out) {
-  using Kind = scheduler::Event::Kind;
+  using EventKind = scheduler::Event::Kind;
   Choice& choice = branch.choices[static_cast<std::size_t>(event.choice)];
   switch (event.kind) {
-    case Kind::kAccepted:
+    case EventKind::kAccepted:
       break;
-    case Kind::kProgress:
+    case EventKind::kProgress:
       set_cached(branch, event.cached);
       break;
-    case Kind::kPromptLogprobs:
+    case EventKind::kPromptLogprobs:
       encoder_->prompt(branch.prompt,
                        prompt_entries(work_.prepared.prompts[branch.prompt].ids, event.logprobs, *met_.text),
                        out);
       break;
-    case Kind::kTokens:
+    case EventKind::kTokens:
       if (!choice.ended()) take_tokens(branch, event, out);
       break;
-    case Kind::kFinished:
+    case EventKind::kFinished:
       set_cached(branch, event.cached);
       if (!choice.ended()) emit(choice.finish(event.reason), out);
       --branch.open;
       break;
-    case Kind::kCancelled:
+    case EventKind::kCancelled:
       if (!choice.ended())
         return ApiError({ErrorCode::kUnavailable,
                          met_.life.draining ? "the server is shutting down" : "the request was cancelled",
                          {}});
       --branch.open;
       break;
-    case Kind::kFailed:
+    case EventKind::kFailed:
       return ApiError(event.error);
   }
   return std::nullopt;
@@ -200,10 +201,22 @@ awaitable<bool> serve_run(Exchange& http, Services& met, Run& run) {
       co_await http.fail(*error);
       co_return false;
     }
+    const std::size_t before = out.size();
     if (error) run.fail(*error, out);
     const bool last = error || run.done();
     ended = last && !error;
     if (ended) run.end(out);
+    std::optional<ApiError> lost;  // an end that is acknowledged is stored
+    if (last) lost = co_await run.keep();
+    if (ended && lost) {
+      ended = false;
+      if (!run.stream() || !streaming) {
+        co_await http.fail(*lost);
+        co_return false;
+      }
+      out.resize(before);
+      run.fail(*lost, out);
+    }
     if (last && !run.stream()) {
       Response response;
       response.body = std::move(out);

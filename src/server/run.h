@@ -44,8 +44,11 @@ class Run {
   void begin(std::string& out);
   void end(std::string& out);
   void fail(const api::ApiError& error, std::string& out);
-  /// Called once when the answer is whole or has failed, before its last bytes are sent: where it is stored.
-  void at_end(std::function<void()> callback) { at_end_ = std::move(callback); }
+  /// Stores the answer; an error is why it could not.
+  using Keep = std::function<awaitable<std::optional<api::ApiError>>()>;
+  /// What is awaited once when the answer is whole or has failed, before its last bytes are sent.
+  void at_end(Keep keep) { keep_ = std::move(keep); }
+  awaitable<std::optional<api::ApiError>> keep();
   /// What a stream says after a silence.
   void keepalive(std::string& out);
 
@@ -72,7 +75,7 @@ class Run {
   std::vector<Branch> branches_;
   std::size_t next_prompt_ = 0;
   api::Usage usage_;
-  std::function<void()> at_end_;
+  Keep keep_;
   bool begun_ = false;
 };
 
@@ -80,18 +83,12 @@ class Run {
 /// error.
 awaitable<bool> serve_run(Exchange& http, Services& met, Run& run);
 
-/// Reads the body and runs `job(body)` on a text thread. Its value; nothing when the exchange was answered with
-/// an error or the client has left.
-template <class Job>
-awaitable<std::optional<typename std::invoke_result_t<Job, const std::string&>::value_type>> on_text_thread(
-    Exchange& http, Services& met, Job job) {
-  auto body = co_await http.read_body();
-  if (!body) {
-    co_await http.fail(body.error());
-    co_return std::nullopt;
-  }
-  http.watch();
-  auto task = [job = std::move(job), text = std::move(*body)] { return job(text); };
+/// Runs `task()` on a text thread. Its value; nothing when the exchange was answered with an error or the client has
+/// left.
+template <class Task>
+awaitable<std::optional<typename std::invoke_result_t<Task&>::value_type>> on_text_pool(Exchange& http,
+                                                                                        Services& met,
+                                                                                        Task task) {
   auto result = co_await met.text_pool.run(std::move(task));
   if (!result) {
     const api::ApiError busy = text_pool_full();
@@ -104,6 +101,20 @@ awaitable<std::optional<typename std::invoke_result_t<Job, const std::string&>::
   }
   if (http.gone()) co_return std::nullopt;
   co_return std::move(**result);
+}
+
+/// Reads the body and runs `job(body)` there.
+template <class Job>
+awaitable<std::optional<typename std::invoke_result_t<Job&, const std::string&>::value_type>> on_text_thread(
+    Exchange& http, Services& met, Job job) {
+  auto body = co_await http.read_body();
+  if (!body) {
+    co_await http.fail(body.error());
+    co_return std::nullopt;
+  }
+  http.watch();
+  auto task = [job = std::move(job), text = std::move(*body)]() mutable { return job(text); };
+  co_return co_await on_text_pool(http, met, std::move(task));
 }
 
 /// Renders, tokenizes and checks a request: the end of every front end's work on a text thread.

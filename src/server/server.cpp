@@ -45,7 +45,7 @@ api::ParseContext parse_context(const api::ModelText& text) {
 
 class HttpServer final : public Server {
  public:
-  HttpServer(Parts parts, Auth auth)
+  HttpServer(Parts parts, Auth auth, std::unique_ptr<storage::ObjectStore> store)
       : limits_(limits_of(parts.settings)),
         services_{.engine = engine_,
                   .text = parts.text,
@@ -55,7 +55,8 @@ class HttpServer final : public Server {
                   .counters = {},
                   .text_pool = TextPool(static_cast<std::size_t>(parts.settings.text_threads),
                                         static_cast<int>(4 * parts.settings.max_num_seqs)),
-                  .stores = Stores(parts.settings),
+                  .stores = Stores(std::move(store)),
+                  .background_runs = {},
                   .facts = {},
                   .life = {}} {
     for (std::int64_t i = 0; i < parts.settings.io_threads; ++i)
@@ -68,6 +69,7 @@ class HttpServer final : public Server {
 
   ~HttpServer() override {
     if (drainer_.joinable()) drainer_.join();
+    services_.stores.stop();  // while the loops that it wakes are there
   }
 
   Result<void> listen() {
@@ -175,7 +177,7 @@ class HttpServer final : public Server {
     bool ended = false;
     while (!ended) ended = co_await drained.wait(Clock::now() + std::chrono::hours(1));
     const auto deadline = Clock::now() + kLastWrites;
-    while (services_.life.exchanges > 0 && Clock::now() < deadline)
+    while (services_.life.exchanges + services_.life.background_runs > 0 && Clock::now() < deadline)
       co_await drained.wait(Clock::now() + std::chrono::milliseconds(5));
     error_code ignored;
     acceptor_->close(ignored);
@@ -201,7 +203,8 @@ class HttpServer final : public Server {
 
 Result<std::unique_ptr<Server>> Server::open(Parts parts) {
   MET_ASSIGN(Auth auth, Auth::from(parts.settings));
-  auto server = std::make_unique<HttpServer>(std::move(parts), std::move(auth));
+  MET_ASSIGN(auto store, Stores::open(parts.settings));
+  auto server = std::make_unique<HttpServer>(std::move(parts), std::move(auth), std::move(store));
   MET_TRY(server->listen());
   return server;
 }

@@ -12,6 +12,7 @@
 #include "config/settings.h"
 #include "scheduler/request.h"
 #include "server/auth.h"
+#include "server/background_runs.h"
 #include "server/counters.h"
 #include "server/facts.h"
 #include "server/stores.h"
@@ -23,8 +24,9 @@ namespace met::server {
 struct Lifecycle {
   std::atomic<bool> ready = false;  ///< an engine is attached
   std::atomic<bool> draining = false;
-  std::atomic<int> exchanges = 0;    ///< requests that are being answered
-  std::atomic<int> connections = 0;  ///< open sockets
+  std::atomic<int> exchanges = 0;        ///< requests that are being answered
+  std::atomic<int> background_runs = 0;  ///< responses that run without their client
+  std::atomic<int> connections = 0;      ///< open sockets
 };
 
 struct Services {
@@ -36,6 +38,7 @@ struct Services {
   Counters counters;
   TextPool text_pool;
   Stores stores;
+  BackgroundRuns background_runs;
   Facts facts;  ///< written before `life.ready`
   Lifecycle life;
 };

@@ -1,173 +1,135 @@
-// Objects that clients may come back for: bounded in number and bytes, with expiry, each behind its tenant's key.
+// Objects that clients come back for: in a SQLite file or in memory, bounded in number and bytes, with expiry, each
+// behind its tenant's key.
 #pragma once
 
-#include <cstddef>
+#include <array>
 #include <cstdint>
-#include <list>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "core/clock.h"
+#include "core/error.h"
+#include "storage/database.h"
 
 namespace met::storage {
 
+constexpr int kKinds = 3;
+
 struct StoreLimits {
-  std::size_t entries_max = 10'000;
-  std::size_t bytes_max = 256U << 20U;
-  std::int64_t ttl_us = 86'400'000'000;  ///< since the last write
+  std::array<std::int64_t, kKinds> entries_max{10'000, 10'000, 10'000};  ///< by kind
+  std::int64_t bytes_max = 512 << 20;                                    ///< of all objects and items
+  std::int64_t ttl_us = 86'400'000'000;                                  ///< since the last write
 };
 
-/// Immutable values by (tenant, id). When a bound is met, the tenant that holds the most bytes gives up what it
-/// has not written for the longest time: nobody can push out what belongs to others. Safe from any thread;
-/// values are shared, so a reader keeps what it read.
-template <class T>
+struct Key {
+  int kind = 0;  ///< below kKinds
+  std::uint64_t tenant = 0;
+  std::string id;
+};
+
+/// An item's place in its chain; 0 is the beginning of every chain. A number is never used twice.
+using ItemNumber = std::int64_t;
+
+struct NewItem {
+  std::string id;
+  std::string body;
+};
+
+struct ItemRef {
+  ItemNumber number = 0;
+  std::string id;
+};
+
+enum class State : int {
+  kWhole = 0,
+  kOpen = 1,         ///< whoever makes it has not ended yet
+  kInterrupted = 2,  ///< its maker's process has ended before it
+};
+
+/// A text, and a chain of items behind it. `base` and `own` mark places of the chain: what the object began
+/// behind, and the end of what it was given; they may be anything for kinds that do without.
+struct Object {
+  State state = State::kWhole;
+  ItemNumber base = 0;
+  ItemNumber own = 0;
+  ItemNumber tip = 0;
+  std::string body;
+  std::string aside;  ///< a second text, which is read on its own
+};
+
+struct Listed {
+  std::string id;
+  std::string aside;
+};
+
+/// Objects by key, and the items that they share. An item knows the one before it, so that a chain which many
+/// objects continue is stored once; it goes with the last object or item that needs it. When a bound is met, the
+/// tenant that holds the most gives up what it has not written for the longest time: nobody can push out what
+/// belongs to others.
+///
+/// Used by one thread. A failure of the file is told by `end_operation` and `commit`; until then nothing more runs.
 class ObjectStore {
  public:
-  using Pointer = std::shared_ptr<const T>;
-  /// A value and what it counts.
-  struct Sized {
-    Pointer value;
-    std::size_t bytes = 0;
+  /// `directory` is made if it is not there; empty: in memory. `clock`: wall time, outlives the store. Errors: the
+  /// file cannot be read or written, is damaged, foreign, of a newer version, or in use by another process.
+  static Result<std::unique_ptr<ObjectStore>> open(const std::string& directory, const StoreLimits& limits,
+                                                   const Clock& clock);
+
+  // Transactions. What was committed to a file outlives the process, however it ends; what was flushed, the machine.
+  /// Deletes what has expired, too.
+  void begin();
+  Result<void> commit();
+  /// Between transactions.
+  Result<void> flush();
+  /// One operation of a transaction. Its error, if the file failed; then, and where it is not kept, it has changed
+  /// nothing. `lost`: neither has what came before it in the transaction, which goes on anew.
+  struct Ended {
+    std::optional<Error> error;
+    bool lost = false;
   };
+  void begin_operation();
+  Ended end_operation(bool keep);
 
-  /// `clock` outlives the store.
-  ObjectStore(StoreLimits limits, const Clock& clock) : limits_(limits), clock_(clock) {}
+  /// Adds or replaces; `object.tip` is an item that stands. Errors: kPayloadTooLarge, it is larger than everything
+  /// together may be; the operation must not be kept.
+  Result<void> put(const Key& key, const Object& object);
+  /// The object without its aside; nothing: unknown, expired, given up, or another tenant's.
+  std::optional<Object> get(const Key& key);
+  std::string aside(const Key& key);
+  bool erase(const Key& key);
+  /// A tenant's objects of a kind, in the order in which they were first put.
+  std::vector<Listed> list(int kind, std::uint64_t tenant);
+  /// Those that are open.
+  std::vector<Key> open_objects();
 
-  /// Adds or replaces. False: it is larger than the whole store may be, and is not kept.
-  bool put(std::uint64_t tenant, const std::string& id, Sized sized) {
-    const std::lock_guard lock(mutex_);
-    return put_locked(tenant, id, std::move(sized));
-  }
+  /// Items behind `tip`, and the new tip. They go unless an object takes them in the same operation.
+  ItemNumber append(std::uint64_t tenant, ItemNumber tip, std::span<const NewItem> items);
+  bool stands(ItemNumber item);
+  /// What lies behind `base` up to `tip`, oldest first.
+  std::vector<ItemRef> chain(ItemNumber base, ItemNumber tip);
+  std::string item_body(ItemNumber item);
 
-  /// The value, or nullptr: unknown, expired, given up, or another tenant's.
-  Pointer get(std::uint64_t tenant, const std::string& id) {
-    const std::lock_guard lock(mutex_);
-    const auto entry = find_locked(tenant, id);
-    return entry ? (*entry)->value : nullptr;
-  }
-
-  bool erase(std::uint64_t tenant, const std::string& id) {
-    const std::lock_guard lock(mutex_);
-    const auto entry = find_locked(tenant, id);
-    if (entry) remove_locked(tenant, *entry);
-    return entry.has_value();
-  }
-
-  /// Replaces a value by `change(old)`, which runs under the lock. The new one, or nullptr: there is none.
-  template <class Change>
-  Pointer update(std::uint64_t tenant, const std::string& id, Change change) {
-    const std::lock_guard lock(mutex_);
-    const auto entry = find_locked(tenant, id);
-    if (!entry) return nullptr;
-    Sized changed = change(*(*entry)->value);
-    Pointer value = changed.value;
-    put_locked(tenant, id, std::move(changed));
-    return value;
-  }
-
-  /// A tenant's values, in the order in which they were first put.
-  std::vector<std::pair<std::string, Pointer>> list(std::uint64_t tenant) {
-    const std::lock_guard lock(mutex_);
-    expire_locked();
-    std::map<std::uint64_t, std::pair<std::string, Pointer>> sorted;
-    for (const Entry& entry : shelves_[tenant].entries) sorted[entry.number] = {entry.id, entry.value};
-    std::vector<std::pair<std::string, Pointer>> out;
-    for (auto& [number, item] : sorted) out.push_back(std::move(item));
-    return out;
-  }
-
-  std::size_t entries() const {
-    const std::lock_guard lock(mutex_);
-    return entries_;
-  }
-  std::size_t bytes() const {
-    const std::lock_guard lock(mutex_);
-    return bytes_;
-  }
+  std::int64_t entries(int kind);
+  /// Of all objects and items, near enough.
+  std::int64_t bytes();
 
  private:
-  struct Entry {
-    std::string id;
-    Pointer value;
-    std::size_t bytes = 0;
-    std::int64_t written_us = 0;
-    std::uint64_t number = 0;  // of the first put
-  };
-  using Place = typename std::list<Entry>::iterator;
-  struct Shelf {
-    std::list<Entry> entries;  // by time of the last write
-    std::unordered_map<std::string, Place> places;
-    std::size_t bytes = 0;
-  };
+  ObjectStore(std::unique_ptr<Database> database, const StoreLimits& limits, const Clock& clock)
+      : database_(std::move(database)), limits_(limits), clock_(clock) {}
 
-  bool put_locked(std::uint64_t tenant, const std::string& id, Sized sized) {
-    expire_locked();
-    Entry entry{.id = id,
-                .value = std::move(sized.value),
-                .bytes = sized.bytes + id.size() + kEntryBytes,
-                .written_us = clock_.now_us(),
-                .number = next_number_++};
-    Shelf& shelf = shelves_[tenant];
-    if (const auto old = shelf.places.find(id); old != shelf.places.end()) {
-      entry.number = old->second->number;
-      remove_locked(tenant, old->second);
-    }
-    if (entry.bytes > limits_.bytes_max) return false;
-    while (entries_ + 1 > limits_.entries_max || bytes_ + entry.bytes > limits_.bytes_max) give_up_locked();
-    bytes_ += entry.bytes;
-    shelf.bytes += entry.bytes;
-    ++entries_;
-    shelf.entries.push_back(std::move(entry));
-    shelf.places[id] = std::prev(shelf.entries.end());
-    return true;
-  }
+  Result<void> prepare(const std::string& path);
+  void expire();
+  Result<void> make_room(int kind, std::int64_t kept);
+  void remove(std::int64_t number);
+  void release(ItemNumber tip);
 
-  std::optional<Place> find_locked(std::uint64_t tenant, const std::string& id) {
-    expire_locked();
-    Shelf& shelf = shelves_[tenant];
-    const auto place = shelf.places.find(id);
-    return place == shelf.places.end() ? std::nullopt : std::optional<Place>(place->second);
-  }
-
-  void remove_locked(std::uint64_t tenant, Place place) {
-    Shelf& shelf = shelves_[tenant];
-    shelf.bytes -= place->bytes;
-    bytes_ -= place->bytes;
-    --entries_;
-    shelf.places.erase(place->id);
-    shelf.entries.erase(place);
-  }
-
-  void expire_locked() {
-    const std::int64_t oldest_us = clock_.now_us() - limits_.ttl_us;
-    for (auto& [tenant, shelf] : shelves_)
-      while (!shelf.entries.empty() && shelf.entries.front().written_us < oldest_us)
-        remove_locked(tenant, shelf.entries.begin());
-  }
-
-  void give_up_locked() {
-    auto largest = shelves_.begin();
-    for (auto shelf = shelves_.begin(); shelf != shelves_.end(); ++shelf)
-      if (shelf->second.bytes > largest->second.bytes) largest = shelf;
-    remove_locked(largest->first, largest->second.entries.begin());
-  }
-
-  static constexpr std::size_t kEntryBytes = 256;  // list and table nodes, the value's own header
-
+  std::unique_ptr<Database> database_;
   const StoreLimits limits_;
   const Clock& clock_;
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, Shelf> shelves_;  // one a key
-  std::size_t entries_ = 0;
-  std::size_t bytes_ = 0;
-  std::uint64_t next_number_ = 0;
 };
 
 }  // namespace met::storage
