@@ -6,7 +6,7 @@
 
 #include "activations.h"
 #include "met/cpu_kernel.h"
-#include "met/ops.h"
+#include "met/cpu_moe_ops.h"
 #include "packed.h"
 
 namespace {
@@ -340,8 +340,47 @@ void multiply_many(const met::LinearArgs& args, const Rows& prepared, const std:
   }
 }
 
+/// Which rows meet which matrix: rows [begin[e], begin[e + 1]) matrix e.
+struct Matrices {
+  const std::int32_t* begin;
+  std::int64_t count;
+  std::int64_t bytes;  ///< from one to the next
+};
+
+inline std::int64_t chunks_of(const Matrices& matrices, std::int64_t e) {
+  return (matrices.begin[e + 1] - matrices.begin[e] + kRowChunk - 1) / kRowChunk;
+}
+
+/// Rows [row_begin, row_end), of one chunk, times units [unit, unit_end) of the matrix at `weights`.
 template <class K>
-void run(const met::LinearArgs& args, const MetCpuContext* ctx) {
+void multiply_units(const met::LinearArgs& args, const Rows& prepared, const std::uint8_t* weights,
+                    std::int64_t row_begin, std::int64_t row_end, std::int64_t unit, std::int64_t unit_end,
+                    std::int64_t columns, bool gated) {
+  const std::size_t unit_bytes = K::tile_bytes(args.k) * (gated ? 2 : 1);
+  if (K::kUnpacks && row_end - row_begin >= kManyRows) {
+    if constexpr (K::kUnpacks) {
+      const int step = gated ? 1 : 2;
+      for (std::int64_t u = unit; u < unit_end; u += step)
+        multiply_many<K>(args, prepared, weights + static_cast<std::size_t>(u) * unit_bytes,
+                         gated || u + 1 < unit_end ? 2 : 1, row_begin, row_end - row_begin, u * kColumns,
+                         columns, gated);
+    }
+    return;
+  }
+  for (std::int64_t u = unit; u < unit_end; ++u) {
+    const std::uint8_t* tile = weights + static_cast<std::size_t>(u) * unit_bytes;
+    const std::int64_t c = u * kColumns;
+    std::int64_t r = row_begin;
+    if constexpr (kRowsAtOnce == 8)
+      for (; r + 8 <= row_end; r += 8) multiply<K, 8>(args, prepared, tile, r, c, columns, gated);
+    for (; r + 4 <= row_end; r += 4) multiply<K, 4>(args, prepared, tile, r, c, columns, gated);
+    for (; r + 2 <= row_end; r += 2) multiply<K, 2>(args, prepared, tile, r, c, columns, gated);
+    if (r < row_end) multiply<K, 1>(args, prepared, tile, r, c, columns, gated);
+  }
+}
+
+template <class K>
+void run(const met::LinearArgs& args, const Matrices& matrices, const MetCpuContext* ctx) {
   const std::int64_t rows = *args.rows;
   if (rows <= 0) return;
   std::int64_t first_item = 0;
@@ -355,52 +394,56 @@ void run(const met::LinearArgs& args, const MetCpuContext* ctx) {
   // An item is a few units of columns by a chunk of rows. Sixteen items a thread even out a busy neighbour;
   // items of less than 16 KiB of weights would cost more to claim than they save, unless threads would stay
   // idle.
-  const std::int64_t row_chunks = (rows + kRowChunk - 1) / kRowChunk;
+  std::int64_t row_chunks = 0;
+  for (std::int64_t e = 0; e < matrices.count; ++e) row_chunks += chunks_of(matrices, e);
   const std::int64_t fair = units * row_chunks / ctx->threads;
-  const std::int64_t least =
-      static_cast<std::int64_t>(16384 / unit_bytes) / (rows < kRowChunk ? rows : kRowChunk);
+  const std::int64_t least = static_cast<std::int64_t>(16384 / unit_bytes) / (rows / row_chunks);
   std::int64_t group = fair / 16 > least ? fair / 16 : least;
   group = group < fair ? group : fair;
   group = group < 1 ? 1 : group;
   const std::int64_t groups = (units + group - 1) / group;
 
-  const auto* weights = static_cast<const std::uint8_t*>(args.weights);
+  // A thread's items ascend, so the matrix is found by walking on.
+  std::int64_t e = 0;
+  std::int64_t before = 0;  // items of the matrices before e
   for (;;) {
     const std::int64_t item = met_next(ctx, 1) - first_item;
-    if (item >= groups * row_chunks) return;
-    const std::int64_t row_begin = item % row_chunks * kRowChunk;
-    const std::int64_t row_end = row_begin + kRowChunk < rows ? row_begin + kRowChunk : rows;
-    const std::int64_t unit_begin = item / row_chunks * group;
+    while (e < matrices.count && item - before >= groups * chunks_of(matrices, e))
+      before += groups * chunks_of(matrices, e++);
+    if (e == matrices.count) return;
+    const std::int64_t chunks = chunks_of(matrices, e);
+    const std::int64_t row_begin = matrices.begin[e] + (item - before) % chunks * kRowChunk;
+    const std::int64_t row_end =
+        row_begin + kRowChunk < matrices.begin[e + 1] ? row_begin + kRowChunk : matrices.begin[e + 1];
+    const std::int64_t unit_begin = (item - before) / chunks * group;
     const std::int64_t unit_end = unit_begin + group < units ? unit_begin + group : units;
-    if (K::kUnpacks && row_end - row_begin >= kManyRows) {
-      if constexpr (K::kUnpacks) {
-        const int step = gated ? 1 : 2;
-        for (std::int64_t u = unit_begin; u < unit_end; u += step)
-          multiply_many<K>(args, prepared, weights + static_cast<std::size_t>(u) * unit_bytes,
-                           gated || u + 1 < unit_end ? 2 : 1, row_begin, row_end - row_begin, u * kColumns,
-                           columns, gated);
-      }
-      continue;
-    }
-    for (std::int64_t u = unit_begin; u < unit_end; ++u) {
-      const std::uint8_t* tile = weights + static_cast<std::size_t>(u) * unit_bytes;
-      const std::int64_t c = u * kColumns;
-      std::int64_t r = row_begin;
-      if constexpr (kRowsAtOnce == 8)
-        for (; r + 8 <= row_end; r += 8) multiply<K, 8>(args, prepared, tile, r, c, columns, gated);
-      for (; r + 4 <= row_end; r += 4) multiply<K, 4>(args, prepared, tile, r, c, columns, gated);
-      for (; r + 2 <= row_end; r += 2) multiply<K, 2>(args, prepared, tile, r, c, columns, gated);
-      if (r < row_end) multiply<K, 1>(args, prepared, tile, r, c, columns, gated);
-    }
+    multiply_units<K>(args, prepared, static_cast<const std::uint8_t*>(args.weights) + e * matrices.bytes,
+                      row_begin, row_end, unit_begin, unit_end, columns, gated);
   }
+}
+
+/// One matrix for all rows.
+template <class K>
+void run(const met::LinearArgs& args, const MetCpuContext* ctx) {
+  const std::int32_t begin[2] = {0, *args.rows};
+  run<K>(args, Matrices{begin, 1, 0}, ctx);
+}
+
+/// A matrix an expert.
+template <class K>
+void run(const met::ExpertLinearArgs& args, const MetCpuContext* ctx) {
+  run<K>(args.linear, Matrices{args.begin, args.experts, args.expert_bytes}, ctx);
 }
 
 }  // namespace linear
 }  // namespace
 
+/// The entries of one way to multiply: with one matrix, and with a matrix an expert.
+#define MET_LINEAR_ENTRY(entry, ...)                                              \
+  MET_CPU_KERNEL(entry, met::LinearArgs) { linear::run<__VA_ARGS__>(args, ctx); } \
+  MET_CPU_KERNEL(entry##_experts, met::ExpertLinearArgs) { linear::run<__VA_ARGS__>(args, ctx); }
+
 /// The entries of one packed format.
-#define MET_LINEAR_ENTRIES(entry, Format)                                                                   \
-  MET_CPU_KERNEL(linear_##entry, met::LinearArgs) { linear::run<linear::Int8<packed::Format>>(args, ctx); } \
-  MET_CPU_KERNEL(linear_##entry##_f32, met::LinearArgs) {                                                   \
-    linear::run<linear::Float<linear::Dequantised<packed::Format>>>(args, ctx);                             \
-  }
+#define MET_LINEAR_ENTRIES(entry, Format)                        \
+  MET_LINEAR_ENTRY(linear_##entry, linear::Int8<packed::Format>) \
+  MET_LINEAR_ENTRY(linear_##entry##_f32, linear::Float<linear::Dequantised<packed::Format>>)

@@ -65,4 +65,4 @@ struct E4m3 {
 
 }  // namespace
 
-MET_CPU_KERNEL(linear_e4m3, met::LinearArgs) { linear::run<E4m3>(args, ctx); }
+MET_LINEAR_ENTRY(linear_e4m3, E4m3)

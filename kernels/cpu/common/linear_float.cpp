@@ -2,12 +2,6 @@
 #include "floats.h"
 #include "linear.h"
 
-MET_CPU_KERNEL(linear_f32, met::LinearArgs) {
-  linear::run<linear::Float<packed::Floats<packed::F32>>>(args, ctx);
-}
-MET_CPU_KERNEL(linear_f16, met::LinearArgs) {
-  linear::run<linear::Float<packed::Floats<packed::F16>>>(args, ctx);
-}
-MET_CPU_KERNEL(linear_bf16, met::LinearArgs) {
-  linear::run<linear::Float<packed::Floats<packed::BF16>>>(args, ctx);
-}
+MET_LINEAR_ENTRY(linear_f32, linear::Float<packed::Floats<packed::F32>>)
+MET_LINEAR_ENTRY(linear_f16, linear::Float<packed::Floats<packed::F16>>)
+MET_LINEAR_ENTRY(linear_bf16, linear::Float<packed::Floats<packed::BF16>>)

@@ -3,17 +3,9 @@
 #pragma once
 
 #include "met/cuda_ops.h"
+#include "met/moe_pairs.h"
 
 namespace met {
-
-/// The pairs (token, expert) of a step, as a mixture layer's router leaves them: an expert's pairs have neighbouring
-/// places, in any order.
-struct MoePairs {
-  std::int32_t* begin;   // [experts + 1] first place of each expert; the last: all pairs
-  std::int32_t* tokens;  // [tokens * top_k] token of each place
-  std::int32_t* places;  // [tokens, top_k] places of a token's pairs, its greatest probability first
-  float* weights;        // [tokens, top_k] FP32
-};
 
 /// Router of a mixture layer (module `moe_router`): p = softmax_e(x[t] . router[e]); the top_k greatest are chosen, of equal
 /// ones the lower e; weights are their p, divided by their sum where `renormalise`.

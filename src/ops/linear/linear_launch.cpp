@@ -1,5 +1,6 @@
+#include "ops/linear/linear_launch.h"
+
 #include "ops/kernel_lookup.h"
-#include "ops/linear/linear.h"
 
 namespace met::ops {
 
@@ -11,11 +12,7 @@ Result<LinearPlan> plan_linear(gpu::GpuBackend& device, const LinearPack& pack, 
 
 Result<> linear(const LinearPlan& plan, const LinearTensors& t, gpu::Stream stream) {
   gpu::KernelLaunch launch(plan.kernel);
-  launch.buffer(t.x).buffer(t.weights).buffer(t.bias).buffer(t.norm_weight).buffer(t.residual).buffer(t.y);
-  launch.buffer(t.gather).buffer(t.rows).buffer(t.workspace);
-  launch.scalar(plan.pack.k).scalar(plan.pack.n).scalar(plan.shape.ldx).scalar(plan.shape.ldy);
-  launch.scalar(plan.shape.norm_eps).scalar(plan.shape.norm_offset).scalar(plan.shape.epilogue);
-  static_assert(sizeof(LinearArgs) == 120);
+  push_linear(launch, plan, t);
   return plan.device->launch(launch, stream);
 }
 
