@@ -65,6 +65,11 @@ Result<> CudaModelBuilder::ffn(int layer, const FfnPart& part) {
   return {};
 }
 
+Result<> CudaModelBuilder::moe(int) {
+  return unsupported("--device",
+                     "a mixture of experts is not served on CUDA devices; --device cpu serves it");
+}
+
 Result<> CudaModelBuilder::head() {
   MET_ASSIGN(model_.final_norm, norm(Role::kFinalNorm, -1, config_.hidden));
   if (config_.tied_head) return {};

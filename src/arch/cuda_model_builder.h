@@ -20,6 +20,7 @@ class CudaModelBuilder final : public ModelBuilder {
   Result<> embedding() override;
   Result<> attention(int layer, const AttentionPart& part) override;
   Result<> ffn(int layer, const FfnPart& part) override;
+  Result<> moe(int layer) override;
   Result<> head() override;
   layers::cuda::DecoderWeights finish() { return std::move(model_); }
 

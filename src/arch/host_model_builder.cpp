@@ -95,6 +95,31 @@ Result<> HostModelBuilder::ffn(int layer, const FfnPart& part) {
   return {};
 }
 
+Result<> HostModelBuilder::moe(int layer) {
+  const std::int64_t hidden = config_.hidden;
+  const std::int64_t width = config_.expert_ffn;
+  const int top_k = config_.experts_per_token;
+  const std::string norm = name(Role::kFfnNorm, layer) + ".weight";
+  layers::MoeWeights weights;
+  MET_ASSIGN(weights.router,
+             weights_.projection({{name(Role::kRouter, layer), config_.experts, hidden, false}}, norm,
+                                 shape(hidden, config_.experts)));
+  MET_ASSIGN(weights.norm, weights_.vector(norm, hidden));
+  MET_ASSIGN(
+      weights.gate_up,
+      weights_.experts(
+          {{name(Role::kExpertGate, layer), width, hidden}, {name(Role::kExpertUp, layer), width, hidden}},
+          config_.experts, top_k, shape(hidden, width, ops::gated_epilogue(config_.activation))));
+  MET_ASSIGN(weights.down, weights_.experts({{name(Role::kExpertDown, layer), hidden, width}},
+                                            config_.experts, top_k, shape(width, hidden)));
+  if (weights_.checking()) return {};
+  const layers::MoeSpec spec{
+      .experts = config_.experts, .top_k = top_k, .renormalise = config_.renormalise_experts};
+  MET_ASSIGN(auto built, layers::MoeLayer::make(weights_.device(), spec, std::move(weights), hidden));
+  stack_.push_back(std::move(built));
+  return {};
+}
+
 Result<> HostModelBuilder::head() {
   const std::string norm = name(Role::kFinalNorm) + ".weight";
   const ops::LinearShape linear = shape(config_.hidden, config_.vocabulary);

@@ -8,6 +8,7 @@
 #include "arch/model_builder.h"
 #include "arch/weight_names.h"
 #include "layers/ffn_layer.h"
+#include "layers/moe_layer.h"
 #include "layers/weight_loader.h"
 
 namespace met::arch {
@@ -20,6 +21,7 @@ class HostModelBuilder final : public ModelBuilder {
   Result<> embedding() override;
   Result<> attention(int layer, const AttentionPart& part) override;
   Result<> ffn(int layer, const FfnPart& part) override;
+  Result<> moe(int layer) override;
   Result<> head() override;
   std::unique_ptr<Model> finish();
 

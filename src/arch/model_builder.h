@@ -27,13 +27,15 @@ struct FfnPart {
   bool post_norm = false;
 };
 
-/// Calls come in the model's order: embedding, then attention and ffn of each layer, then head.
+/// Calls come in the model's order: embedding, then attention and ffn (or moe) of each layer, then head.
 class ModelBuilder {
  public:
   virtual ~ModelBuilder() = default;
   virtual Result<> embedding() = 0;
   virtual Result<> attention(int layer, const AttentionPart& part) = 0;
   virtual Result<> ffn(int layer, const FfnPart& part) = 0;
+  /// A mixture of experts in place of the feed-forward block; sizes come from the configuration.
+  virtual Result<> moe(int layer) = 0;
   /// Final norm and head; a tied head multiplies by the embedding table.
   virtual Result<> head() = 0;
 };

@@ -16,10 +16,10 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"gemma3", build_gemma3, gemma3_names},   {"gemma3_text", build_gemma3, gemma3_names},
-    {"llama", build_llama, common_names},     {"mistral", build_llama, common_names},
-    {"qwen2", build_qwen2, common_names},     {"qwen3", build_qwen3, common_names},
-    {"smollm3", build_smollm3, common_names},
+    {"gemma3", build_gemma3, gemma3_names},       {"gemma3_text", build_gemma3, gemma3_names},
+    {"llama", build_llama, common_names},         {"mistral", build_llama, common_names},
+    {"qwen2", build_qwen2, common_names},         {"qwen3", build_qwen3, common_names},
+    {"qwen3_moe", build_qwen3_moe, common_names}, {"smollm3", build_smollm3, common_names},
 };
 static_assert(std::ranges::adjacent_find(kFamilies, std::ranges::greater_equal{}, &Family::model_type) ==
                   std::end(kFamilies),

@@ -27,6 +27,7 @@ Result<> build_gemma3(const config::ModelConfig& config, ModelBuilder& model);
 Result<> build_llama(const config::ModelConfig& config, ModelBuilder& model);
 Result<> build_qwen2(const config::ModelConfig& config, ModelBuilder& model);
 Result<> build_qwen3(const config::ModelConfig& config, ModelBuilder& model);
+Result<> build_qwen3_moe(const config::ModelConfig& config, ModelBuilder& model);
 Result<> build_smollm3(const config::ModelConfig& config, ModelBuilder& model);
 
 }  // namespace met::arch

@@ -24,6 +24,10 @@ constexpr WeightName kCommon[] = {
     {Role::kGate, "model.layers.{}.mlp.gate_proj"},
     {Role::kUp, "model.layers.{}.mlp.up_proj"},
     {Role::kDown, "model.layers.{}.mlp.down_proj"},
+    {Role::kRouter, "model.layers.{}.mlp.gate"},
+    {Role::kExpertGate, "model.layers.{}.mlp.experts.{}.gate_proj"},
+    {Role::kExpertUp, "model.layers.{}.mlp.experts.{}.up_proj"},
+    {Role::kExpertDown, "model.layers.{}.mlp.experts.{}.down_proj"},
 };
 
 // `own` rows in front of `base`: a look-up takes the first of a role.
@@ -61,6 +65,10 @@ constexpr WeightName kGguf[] = {
     {Role::kUp, "blk.{}.ffn_up"},
     {Role::kDown, "blk.{}.ffn_down"},
     {Role::kPostFfnNorm, "blk.{}.post_ffw_norm"},
+    {Role::kRouter, "blk.{}.ffn_gate_inp"},
+    {Role::kExpertGate, "blk.{}.ffn_gate_exps"},
+    {Role::kExpertUp, "blk.{}.ffn_up_exps"},
+    {Role::kExpertDown, "blk.{}.ffn_down_exps"},
 };
 
 }  // namespace

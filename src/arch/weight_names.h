@@ -24,9 +24,14 @@ enum class Role {
   kUp,
   kDown,
   kPostFfnNorm,
+  kRouter,
+  kExpertGate,
+  kExpertUp,
+  kExpertDown,
 };
 
-/// One tensor's name without ".weight"; {} is the layer number.
+/// One tensor's name without ".weight"; {} is the layer number, a second {} the expert's. Experts without one are
+/// slices of one tensor.
 struct WeightName {
   Role role;
   std::string_view name;

@@ -19,6 +19,7 @@ inline constexpr std::int64_t kLayersMax = 1024;
 inline constexpr std::int64_t kHeadsMax = 4096;
 inline constexpr std::int64_t kHeadDimMax = 8192;
 inline constexpr std::int64_t kFfnMax = 1 << 22;
+inline constexpr std::int64_t kExpertsMax = 4096;
 inline constexpr std::int64_t kVocabularyMax = 1 << 26;
 inline constexpr std::int64_t kPositionsMax = 1 << 30;
 

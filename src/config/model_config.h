@@ -53,6 +53,7 @@ struct LayerConfig {
   int window = 0;           ///< sliding window in positions; 0: full
   bool rope = true;         ///< false: no position embedding on this layer (smollm3)
   bool local_rope = false;  ///< uses `rope_local` (gemma3 sliding layers)
+  bool sparse = false;      ///< a mixture of experts in place of the dense feed-forward block
 };
 
 struct ModelConfig {
@@ -64,6 +65,10 @@ struct ModelConfig {
   int kv_heads = 0;
   int head_dim = 0;
   int ffn = 0;
+  int experts = 0;  ///< of each sparse layer; 0: there are none
+  int experts_per_token = 0;
+  int expert_ffn = 0;
+  bool renormalise_experts = false;  ///< the weights of a token's experts are made to sum to 1
   int vocabulary = 0;
   int max_positions = 0;
   double norm_eps = 1e-5;

@@ -23,10 +23,14 @@ struct Architecture {
   std::string_view model_type;
   bool interleaved;
   bool qk_norm;
+  bool experts = false;  // sparse layers are those with a router
 };
 constexpr Architecture kArchitectures[] = {
-    {"gemma3", "gemma3_text", false, true}, {"llama", "llama", true, false},
-    {"qwen2", "qwen2", false, false},       {"qwen3", "qwen3", false, true},
+    {"gemma3", "gemma3_text", false, true},
+    {"llama", "llama", true, false},
+    {"qwen2", "qwen2", false, false},
+    {"qwen3", "qwen3", false, true},
+    {"qwen3moe", "qwen3_moe", false, true, true},
     {"smollm3", "smollm3", true, false},
 };
 
@@ -113,10 +117,25 @@ Result<int> vocabulary_of(const Reader& in, int hidden) {
                       kVocabularyMax);
 }
 
-Result<> read_sizes(const Reader& in, ModelConfig& out) {
+Result<> refuse_experts(const Reader& in) {
   MET_ASSIGN(const int experts, in.size("expert_count", 0, 0, INT32_MAX));
-  if (experts > 0)
-    return unsupported(in.key("expert_count"), "mixtures of experts are not supported in this architecture");
+  if (experts == 0) return {};
+  return unsupported(in.key("expert_count"), "mixtures of experts are not supported in this architecture");
+}
+
+// Weights of the chosen experts always sum to 1: the architecture has no key for it.
+Result<> read_experts(const Reader& in, ModelConfig& out) {
+  MET_ASSIGN(out.experts, in.size("expert_count", std::nullopt, 1, kExpertsMax));
+  MET_ASSIGN(out.experts_per_token, in.size("expert_used_count", std::nullopt, 1, out.experts));
+  MET_ASSIGN(out.expert_ffn, in.size("expert_feed_forward_length", std::nullopt, 1, kFfnMax));
+  out.renormalise_experts = true;
+  for (std::size_t i = 0; i < out.layer.size(); ++i)
+    out.layer[i].sparse =
+        in.file().find_tensor("blk." + std::to_string(i) + ".ffn_gate_inp.weight") != nullptr;
+  return {};
+}
+
+Result<> read_sizes(const Reader& in, ModelConfig& out) {
   MET_ASSIGN(out.hidden, in.size("embedding_length", std::nullopt, 1, kHiddenMax));
   MET_ASSIGN(out.layers, in.size("block_count", std::nullopt, 1, kLayersMax));
   MET_ASSIGN(out.heads, in.size("attention.head_count", std::nullopt, 1, kHeadsMax));
@@ -333,6 +352,7 @@ Result<ModelConfig> model_config_from_gguf(const GgufFile& file) {
   out.gguf = true;
   MET_TRY(read_sizes(in, out));
   out.layer.resize(static_cast<std::size_t>(out.layers));
+  MET_TRY(architecture->experts ? read_experts(in, out) : refuse_experts(in));
   MET_TRY(read_rope(in, out));
   out.rope.interleaved = architecture->interleaved;
   out.qk_norm = architecture->qk_norm;

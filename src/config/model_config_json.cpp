@@ -44,6 +44,7 @@ constexpr Family kFamilies[] = {
     {.model_type = "mistral", .kv_heads = 8, .max_positions = 131072},
     {.model_type = "qwen2", .kv_heads = 32, .max_positions = 32768},
     {.model_type = "qwen3", .kv_heads = 32, .head_dim = 128, .max_positions = 32768},
+    {.model_type = "qwen3_moe", .kv_heads = 4, .max_positions = 32768},
     {.model_type = "smollm3", .kv_heads = 4, .max_positions = 32768, .theta = 2e6, .tied_head = true},
 };
 constexpr int kMistralWindow = 4096;  // MistralConfig: when the key is absent, and not when it is null
@@ -52,6 +53,9 @@ constexpr int kGemma3Pattern = 6;
 constexpr int kMaxWindowLayers = 28;  // Qwen2Config, Qwen3Config
 constexpr int kNoRopeInterval = 4;    // SmolLM3Config
 constexpr double kGemma3QueryScalar = 256;
+constexpr int kQwen3MoeExperts = 128;
+constexpr int kQwen3MoeExpertsPerToken = 8;
+constexpr int kQwen3MoeExpertFfn = 768;
 
 std::string normalised(std::string type) {
   for (char& c : type) {
@@ -168,6 +172,35 @@ Result<> read_qwen_layers(const Fields& config, ModelConfig& out) {
   return {};
 }
 
+// Which layers are mixtures, and of what. Source: Qwen3MoeConfig and Qwen3MoeDecoderLayer of transformers.
+Result<> read_experts(const Fields& config, ModelConfig& out) {
+  const std::string_view count = config.find("num_experts") != nullptr ? "num_experts" : "num_local_experts";
+  MET_ASSIGN(out.experts, config.size(count, kQwen3MoeExperts, 1, kExpertsMax));
+  MET_ASSIGN(out.experts_per_token,
+             config.size("num_experts_per_tok", kQwen3MoeExpertsPerToken, 1, out.experts));
+  MET_ASSIGN(out.expert_ffn, config.size("moe_intermediate_size", kQwen3MoeExpertFfn, 1, kFfnMax));
+  MET_ASSIGN(out.renormalise_experts, config.flag("norm_topk_prob", false));
+  MET_ASSIGN(const int step, config.size("decoder_sparse_step", 1, 1, kLayersMax));
+  for (std::size_t i = 0; i < out.layer.size(); ++i)
+    out.layer[i].sparse = (i + 1) % static_cast<std::size_t>(step) == 0;
+  const json::Value* const dense = config.find("mlp_only_layers");
+  if (dense == nullptr) return {};
+  if (!dense->is_array()) return config.wrong_type("mlp_only_layers", "an array of layer numbers");
+  for (const json::Value& layer : dense->as_array()) {
+    if (!layer.is_int()) return config.wrong_type("mlp_only_layers", "an array of layer numbers");
+    MET_ASSIGN(const int i, checked_size(config.field("mlp_only_layers"), layer.as_int(), 0, out.layers - 1));
+    out.layer[static_cast<std::size_t>(i)].sparse = false;
+  }
+  return {};
+}
+
+Result<> read_qwen3_moe_layers(const Fields& config, ModelConfig& out) {
+  MET_TRY(read_experts(config, out));
+  MET_ASSIGN(const int window, optional_window(config));
+  for (LayerConfig& layer : out.layer) layer.window = window;
+  return {};
+}
+
 Result<> read_smollm3_layers(const Fields& config, ModelConfig& out) {
   MET_ASSIGN(const int interval, config.size("no_rope_layer_interval", kNoRopeInterval, 1, kLayersMax));
   const json::Value* const list = config.find("no_rope_layers");  // 1: the layer rotates, despite the name
@@ -257,7 +290,8 @@ Result<> read_family(const Fields& config, const Family& family, ModelConfig& ou
   MET_TRY(read_biases(config, type, out));
   if (type == "gemma3_text") return read_gemma3(config, family, out);
   MET_ASSIGN(out.rope, rope_from_json(config, {family.theta, out.max_positions}));
-  out.qk_norm = type == "qwen3";
+  out.qk_norm = type == "qwen3" || type == "qwen3_moe";
+  if (type == "qwen3_moe") return read_qwen3_moe_layers(config, out);
   if (type == "qwen2" || type == "qwen3") return read_qwen_layers(config, out);
   if (type == "smollm3") return read_smollm3_layers(config, out);
   if (type == "mistral") return read_mistral_layers(config, kMistralWindow, out);

@@ -1,6 +1,6 @@
 // Where a ModelConfig comes from: config.json, generation_config.json, or the metadata of a GGUF file.
 //
-// Families: gemma3_text, llama, ministral3, mistral, qwen2, qwen3, smollm3. Older keys (rope_theta,
+// Families: gemma3_text, llama, ministral3, mistral, qwen2, qwen3, qwen3_moe, smollm3. Older keys (rope_theta,
 // rope_scaling, torch_dtype) and newer ones (rope_parameters, dtype) give the same result; absent keys take
 // the defaults of the family's reference implementation. All sizes are checked, so that a recipe may multiply
 // them without overflow. Errors: kInvalidArgument or kUnsupported; `field` is the key.

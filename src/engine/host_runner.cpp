@@ -18,6 +18,37 @@ struct BufferSize {
   std::size_t bytes;
 };
 
+// Buffers of mixtures of experts: one room, whose parts begin at multiples of 64 bytes.
+struct ExpertRoom {
+  std::size_t router, begin, tokens, places, weights, ffn, out, bytes;
+
+  ExpertRoom(const config::ModelConfig& c, std::size_t tokens_max) {
+    bytes = 0;
+    if (c.experts == 0) return;
+    const auto take = [&](std::size_t count) {
+      const std::size_t at = bytes;
+      bytes += (count * sizeof(float) + 63) / 64 * 64;
+      return at;
+    };
+    const auto experts = static_cast<std::size_t>(c.experts);
+    const std::size_t pairs = tokens_max * static_cast<std::size_t>(c.experts_per_token);
+    router = take(tokens_max * experts);
+    begin = take(experts + 1);
+    tokens = take(pairs);
+    places = take(pairs);
+    weights = take(pairs);
+    ffn = take(pairs * static_cast<std::size_t>(c.expert_ffn));
+    out = take(pairs * static_cast<std::size_t>(c.hidden));
+  }
+
+  void place(gpu::DevicePtr base, layers::StepBuffers& b) const {
+    b.router = base + router;
+    b.pairs = {base + begin, base + tokens, base + places, base + weights};
+    b.expert_ffn = base + ffn;
+    b.expert_out = base + out;
+  }
+};
+
 std::vector<BufferSize> buffer_sizes(const gpu::DeviceInfo& device, const config::ModelConfig& c,
                                      const RunnerOptions& options, std::size_t linear_row_bytes) {
   using B = layers::StepBuffers;
@@ -30,6 +61,8 @@ std::vector<BufferSize> buffer_sizes(const gpu::DeviceInfo& device, const config
   };
   const std::int64_t q = std::int64_t{c.heads} * c.head_dim;
   const std::int64_t kv = std::int64_t{c.kv_heads} * c.head_dim;
+  const bool dense = !std::ranges::all_of(c.layer, &config::LayerConfig::sparse);
+  const std::int64_t dense_width = dense ? c.ffn : 0;
   return {{&B::ids, tokens * sizeof(std::int32_t)},
           {&B::rows, static_cast<std::size_t>(options.limits.rows) * sizeof(StepRow)},
           {&B::block_table, static_cast<std::size_t>(options.limits.table) * sizeof(std::int32_t)},
@@ -38,8 +71,8 @@ std::vector<BufferSize> buffer_sizes(const gpu::DeviceInfo& device, const config
           {&B::hidden, floats(c.hidden)},
           {&B::qkv, floats(q + 2 * kv)},
           {&B::attention, floats(q)},
-          {&B::gate_up, floats(2 * std::int64_t{c.ffn})},
-          {&B::ffn, floats(c.ffn)},
+          {&B::gate_up, floats(2 * dense_width)},
+          {&B::ffn, floats(dense_width)},
           {&B::branch, floats(c.hidden)},
           {&B::logits, static_cast<std::size_t>(options.limits.logits) *
                            static_cast<std::size_t>(c.vocabulary) * sizeof(float)},
@@ -57,7 +90,7 @@ std::size_t HostRunner::arena_bytes(const gpu::DeviceInfo& device, const config:
                                     const RunnerOptions& options, std::size_t linear_row_bytes) {
   std::size_t bytes = 0;
   for (const BufferSize& b : buffer_sizes(device, config, options, linear_row_bytes)) bytes += b.bytes;
-  return bytes;
+  return bytes + ExpertRoom(config, static_cast<std::size_t>(options.limits.tokens)).bytes;
 }
 
 Result<std::unique_ptr<ModelRunner>> HostRunner::make(gpu::GpuBackend& device,
@@ -85,8 +118,15 @@ HostRunner::~HostRunner() {
 
 Result<> HostRunner::allocate_buffers() {
   for (const BufferSize& b : buffer_sizes(device_.info(), config(), options_, linear_row_bytes_)) {
+    if (b.bytes == 0) continue;
     MET_ASSIGN(gpu::DeviceMemory memory, gpu::DeviceMemory::allocate(device_, b.bytes, "step buffers"));
     buffers_.*b.member = memory.data();
+    memory_.push_back(std::move(memory));
+  }
+  const ExpertRoom experts(config(), static_cast<std::size_t>(options_.limits.tokens));
+  if (experts.bytes > 0) {
+    MET_ASSIGN(gpu::DeviceMemory memory, gpu::DeviceMemory::allocate(device_, experts.bytes, "step buffers"));
+    experts.place(memory.data(), buffers_);
     memory_.push_back(std::move(memory));
   }
   if (!device_.info().unified_memory)

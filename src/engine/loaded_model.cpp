@@ -78,6 +78,7 @@ Result<> check_cuda_model(const config::ModelConfig& model) {
   };
   if (model.gguf) return refuse("a GGUF file");
   if (model.fp8) return refuse("a checkpoint of FP8 weights");
+  if (model.experts > 0) return refuse("a mixture of experts");
   return {};
 }
 

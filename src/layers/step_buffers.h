@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gpu/launch.h"
+#include "ops/moe/moe.h"
 
 namespace met::layers {
 
@@ -21,6 +22,13 @@ struct StepBuffers {
   gpu::DevicePtr ffn;        ///< [tokens, ffn]
   gpu::DevicePtr branch;     ///< [tokens, hidden]: a sublayer's output before its post-norm
   gpu::DevicePtr logits;     ///< [logits, vocabulary] F32
+
+  // Of mixtures of experts; absent where there are none. A pair is a token with one of its experts.
+  gpu::DevicePtr router;      ///< [tokens, experts]
+  ops::MoePairBuffers pairs;  ///< who goes where
+  gpu::DevicePtr expert_ffn;  ///< [pairs, expert_ffn]
+  gpu::DevicePtr expert_out;  ///< [pairs, hidden]
+
   gpu::DevicePtr workspace;  ///< scratch of the running kernel
 
   gpu::DevicePtr tokens() const { return counts; }           ///< address of StepCounts::tokens

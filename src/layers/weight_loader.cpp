@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <deque>
 #include <thread>
 
 namespace met::layers {
 
-void WeightLoader::plan_for(const ops::LinearPack& pack) {
-  total_ += pack.packed_bytes;
-  workspace_row_bytes_ = std::max(workspace_row_bytes_, pack.workspace_row_bytes);
+void WeightLoader::plan_for(const ops::LinearPack& pack, std::size_t bytes, std::size_t rows_per_token) {
+  total_ += bytes;
+  workspace_row_bytes_ = std::max(workspace_row_bytes_, pack.workspace_row_bytes * rows_per_token);
 }
 
 void WeightLoader::advance(std::size_t bytes) {
@@ -26,40 +25,58 @@ Result<std::vector<float>> WeightLoader::read_scales(const MatrixName& matrix) c
   return scales;
 }
 
+Result<ops::LinearPart> WeightLoader::source(const MatrixName& matrix,
+                                             std::deque<std::vector<float>>& scales) const {
+  const weights::TensorView& tensor = *finder_.find(weight_of(matrix));
+  ops::LinearPart part{.rows = tensor.bytes.data(),
+                       .row_bytes = bytes_of(tensor.dtype, static_cast<std::size_t>(matrix.k)),
+                       .n = matrix.n,
+                       .scales = {}};
+  if (tensor.dtype != DType::kF8E4M3) return part;
+  MET_ASSIGN(scales.emplace_back(), read_scales(matrix));
+  const TensorFinder::ScaleLayout layout = finder_.scale_layout(matrix);
+  part.scales = {.values = scales.back(), .rows = layout.rows, .groups = layout.groups};
+  return part;
+}
+
 Result<gpu::DeviceMemory> WeightLoader::pack(const ops::LinearPack& plan,
                                              const std::vector<MatrixName>& matrices) {
-  std::vector<ops::LinearPart> parts;
+  Packing packing;
   std::deque<std::vector<float>> scales;
   for (const MatrixName& matrix : matrices) {
-    ops::LinearPart& part = parts.emplace_back();
-    part.rows = finder_.find(weight_of(matrix))->bytes.data();
-    part.row_bytes = bytes_of(plan.type, static_cast<std::size_t>(plan.k));
-    part.n = matrix.n;
-    if (plan.type != DType::kF8E4M3) continue;
-    MET_ASSIGN(scales.emplace_back(), read_scales(matrix));
-    const TensorFinder::ScaleLayout layout = finder_.scale_layout(matrix);
-    part.scales = {.values = scales.back(), .rows = layout.rows, .groups = layout.groups};
+    MET_ASSIGN(packing.parts.emplace_back(), source(matrix, scales));
   }
-  MET_ASSIGN(gpu::DeviceMemory memory, gpu::DeviceMemory::allocate(device_, plan.packed_bytes, "weights"));
+  MET_ASSIGN(gpu::DeviceMemory memory, pack_all(plan, std::span(&packing, 1), plan.packed_bytes));
+  for (const MatrixName& matrix : matrices) finder_.release(*finder_.find(weight_of(matrix)));
+  return memory;
+}
+
+Result<gpu::DeviceMemory> WeightLoader::pack_all(const ops::LinearPack& plan, std::span<const Packing> all,
+                                                 std::size_t bytes) {
+  MET_ASSIGN(gpu::DeviceMemory memory, gpu::DeviceMemory::allocate(device_, bytes, "weights"));
   const bool direct = device_.info().unified_memory;
-  std::vector<std::byte> staging(direct ? 0 : plan.packed_bytes);
+  std::vector<std::byte> staging(direct ? 0 : bytes);
   std::byte* packed = direct ? reinterpret_cast<std::byte*>(memory.data().value) : staging.data();
 
   constexpr std::int64_t kTilesAClaim = 8;
+  const std::int64_t claims = (plan.tiles + kTilesAClaim - 1) / kTilesAClaim;  // of one matrix
+  const std::int64_t claims_all = claims * std::ssize(all);
   std::atomic<std::int64_t> next{0};
   const auto work = [&] {
-    for (std::int64_t begin = next.fetch_add(kTilesAClaim); begin < plan.tiles;
-         begin = next.fetch_add(kTilesAClaim))
-      ops::pack_linear(plan, parts, packed, begin, std::min(begin + kTilesAClaim, plan.tiles));
+    for (std::int64_t claim = next++; claim < claims_all; claim = next++) {
+      const Packing& own = all[static_cast<std::size_t>(claim / claims)];
+      const std::int64_t begin = claim % claims * kTilesAClaim;
+      ops::pack_linear(plan, own.parts, packed + own.offset, begin,
+                       std::min(begin + kTilesAClaim, plan.tiles));
+    }
   };
   {
     std::vector<std::jthread> others;
-    for (int i = 1; i < options_.threads && plan.tiles > kTilesAClaim; ++i) others.emplace_back(work);
+    for (int i = 1; i < options_.threads && i < claims_all; ++i) others.emplace_back(work);
     work();
   }
-  if (!direct) MET_TRY(device_.copy_to_device(memory.data(), packed, plan.packed_bytes));
-  for (const MatrixName& matrix : matrices) finder_.release(*finder_.find(weight_of(matrix)));
-  advance(plan.packed_bytes);
+  if (!direct) MET_TRY(device_.copy_to_device(memory.data(), packed, bytes));
+  advance(bytes);
   return memory;
 }
 
@@ -88,7 +105,7 @@ Result<Projection::Part> WeightLoader::load_part(const std::vector<MatrixName>& 
              ops::plan_linear_pack(type, n, matrices[0].k, options_.activations, gated));
   MET_ASSIGN(part.bias, load_bias(matrices));
   if (checking()) {
-    plan_for(plan);
+    plan_for(plan, plan.packed_bytes);
     return part;
   }
   MET_ASSIGN(part.plan, ops::plan_linear(device_, plan, shape));
@@ -168,7 +185,7 @@ Result<WeightLoader::Table> WeightLoader::table(const MatrixName& matrix) {
                                               std::string(info(tensor->dtype).name) +
                                               ", of which the CPU kernels read no single rows");
   if (checking()) {
-    plan_for(table.pack);
+    plan_for(table.pack, table.pack.packed_bytes);
     table_bytes_ += table.pack.packed_bytes;
   } else {
     MET_ASSIGN(table.data, pack(table.pack, {matrix}));

@@ -1,11 +1,14 @@
 // From a checkpoint's tensors to matrices and vectors on the device.
 #pragma once
 
+#include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/model_config.h"
+#include "layers/moe_layer.h"
 #include "layers/projection.h"
 #include "layers/tensor_finder.h"
 
@@ -30,7 +33,7 @@ class WeightLoader {
   std::size_t packed_bytes() const { return total_; }
   /// Of them, embedding tables: a step reads single rows of a table that is not the head too.
   std::size_t table_bytes() const { return table_bytes_; }
-  /// The most that one row of any projection needs of StepBuffers::workspace.
+  /// The most that one token of any projection needs of StepBuffers::workspace.
   std::size_t workspace_row_bytes() const { return workspace_row_bytes_; }
   DType kv_cache() const { return options_.kv_cache; }
   gpu::GpuBackend& device() { return device_; }
@@ -41,6 +44,10 @@ class WeightLoader {
   /// Gate and up, [width, k] each: one gated matrix where both have one type, else [gate | up].
   Result<Projection> gate_up(const MatrixName& gate, const MatrixName& up, const std::string& norm,
                              ops::LinearShape shape, Epilogue activation);
+  /// One product of `count` experts, `per_token` of which a token meets: gate and up, [width, k] each, with a gated
+  /// epilogue, or one matrix [n, k]. {} in a name is the expert's number; without it one tensor [count, n, k] holds all.
+  Result<ExpertProjection> experts(const std::vector<MatrixName>& matrices, int count, int per_token,
+                                   ops::LinearShape shape);
   /// A vector as F32; `name` with its suffix.
   Result<gpu::DeviceMemory> vector(const std::string& name, std::int64_t size);
   /// F32 values of the host's own.
@@ -57,10 +64,24 @@ class WeightLoader {
   Result<Projection::Part> load_part(const std::vector<MatrixName>& matrices, bool gated,
                                      ops::LinearShape shape, std::int64_t column);
   Result<gpu::DeviceMemory> load_bias(const std::vector<MatrixName>& matrices);
+  /// One packed matrix: its sources, and where it goes.
+  struct Packing {
+    std::vector<ops::LinearPart> parts;
+    std::size_t offset = 0;
+  };
   /// The matrices of one type, one after another along n.
   Result<gpu::DeviceMemory> pack(const ops::LinearPack& plan, const std::vector<MatrixName>& matrices);
+  /// Packs all into `bytes` of the device, with all threads.
+  Result<gpu::DeviceMemory> pack_all(const ops::LinearPack& plan, std::span<const Packing> all,
+                                     std::size_t bytes);
+  /// The matrix in the checkpoint's memory; scales of E4M3 are kept in `scales`.
+  Result<ops::LinearPart> source(const MatrixName& matrix, std::deque<std::vector<float>>& scales) const;
   Result<std::vector<float>> read_scales(const MatrixName& matrix) const;
-  void plan_for(const ops::LinearPack& pack);
+  std::optional<DType> expert_type(const std::vector<MatrixName>& matrices, int count);
+  Result<std::vector<Packing>> expert_sources(const std::vector<MatrixName>& matrices, int count, DType type,
+                                              std::size_t stride,
+                                              std::deque<std::vector<float>>& scales) const;
+  void plan_for(const ops::LinearPack& pack, std::size_t bytes, std::size_t rows_per_token = 1);
   void advance(std::size_t bytes);
 
   gpu::GpuBackend& device_;

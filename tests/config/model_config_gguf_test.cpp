@@ -60,6 +60,21 @@ TEST(ModelConfigGguf, PairsAreInterleavedWhereTheConverterPermutes) {
   }
 }
 
+TEST(ModelConfigGguf, LayersWithARouterAreSparse) {
+  const auto m = read(model("qwen3moe")
+                          .u32("qwen3moe.expert_count", 8)
+                          .u32("qwen3moe.expert_used_count", 2)
+                          .u32("qwen3moe.expert_feed_forward_length", 32)
+                          .tensor("blk.2.ffn_gate_inp.weight", {1}, 24, "x"));
+  ASSERT_TRUE(m.has_value()) << m.error().message;
+  EXPECT_EQ(m->model_type, "qwen3_moe");
+  EXPECT_EQ(m->experts, 8);
+  EXPECT_EQ(m->experts_per_token, 2);
+  EXPECT_EQ(m->expert_ffn, 32);
+  EXPECT_TRUE(m->renormalise_experts && m->qk_norm && !m->rope.interleaved);
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(m->layer[i].sparse, i == 2);
+}
+
 TEST(ModelConfigGguf, Gemma3PatternLocalRopeAndScale) {
   const auto m =
       read(model("gemma3").u32("gemma3.attention.sliding_window", 32).f32("gemma3.rope.freq_base", 1e6F));
@@ -189,7 +204,7 @@ const Refused kRefused[] = {
     {"architecture of another kind", [] { return GgufBuilder().u32("general.architecture", 1); },
      ErrorCode::kDataLoss, "general.architecture", "a string is needed"},
     {"unknown architecture", [] { return model("mamba"); }, kUnsupported, "general.architecture",
-     "\"mamba\" is not supported; supported: gemma3, llama, qwen2, qwen3, smollm3"},
+     "\"mamba\" is not supported; supported: gemma3, llama, qwen2, qwen3, qwen3moe, smollm3"},
     {"a part", [] { return model("llama").kv("split.count", 2, Bytes().put<std::uint16_t>(3).str()); },
      kUnsupported, "split.count", "one of 3 parts"},
     {"no sizes", [] { return GgufBuilder().string("general.architecture", "llama"); }, kInvalid,
@@ -204,6 +219,10 @@ const Refused kRefused[] = {
      "no multiple"},
     {"head size of 0", [] { return model("llama", {.heads = 128, .kv_heads = 2}); }, kInvalid,
      "llama.attention.key_length", "is 0"},
+    {"no experts", [] { return model("qwen3moe"); }, kInvalid, "qwen3moe.expert_count", "is missing"},
+    {"more experts than there are",
+     [] { return model("qwen3moe").u32("qwen3moe.expert_count", 8).u32("qwen3moe.expert_used_count", 9); },
+     kInvalid, "qwen3moe.expert_used_count", "from 1 to 8"},
     {"experts", [] { return model("llama").u32("llama.expert_count", 8); }, kUnsupported,
      "llama.expert_count", "experts"},
     {"value length", [] { return model("llama").u32("llama.attention.value_length", 8); }, kUnsupported,

@@ -176,7 +176,7 @@ constexpr auto kUnsupported = ErrorCode::kUnsupported;
 const Refused kRefused[] = {
     {"qwen9", "", kUnsupported, "model_type",
      "model_type \"qwen9\" is not supported; supported: gemma3_text, llama, ministral3, mistral, qwen2, "
-     "qwen3, smollm3"},
+     "qwen3, qwen3_moe, smollm3"},
     {"llama", R"("hidden_size":0)", kInvalid, "hidden_size", "must be from 1 to 1048576"},
     {"llama", R"("hidden_size":-64)", kInvalid, "hidden_size", "hidden_size is -64"},
     {"llama", R"("hidden_size":4398046511105)", kInvalid, "hidden_size", "must be from"},
@@ -231,6 +231,12 @@ const Refused kRefused[] = {
      "rope_parameters.sliding_attention", "missing"},
     {"gemma3", "", kInvalid, "text_config", "is missing"},
     {"gemma3", R"("text_config":7)", kInvalid, "text_config", "an object"},
+    {"qwen3_moe", R"("num_experts":4,"num_experts_per_tok":5)", kInvalid, "num_experts_per_tok",
+     "from 1 to 4"},
+    {"qwen3_moe", R"("num_local_experts":0)", kInvalid, "num_local_experts", "from 1"},
+    {"qwen3_moe", R"("decoder_sparse_step":0)", kInvalid, "decoder_sparse_step", "from 1"},
+    {"qwen3_moe", R"("mlp_only_layers":[4])", kInvalid, "mlp_only_layers", "from 0 to 3"},
+    {"qwen3_moe", R"("mlp_only_layers":["0"])", kInvalid, "mlp_only_layers", "layer numbers"},
     {"llama", R"("quantization_config":{"quant_method":"awq"})", kUnsupported, "quantization_config",
      "quant_method \"awq\" is not supported"},
     {"llama", R"("quantization_config":3)", kUnsupported, "quantization_config", "(absent)"},
@@ -265,6 +271,17 @@ const Refused kRefused[] = {
       "config_groups":{"g":{}}})",
      kUnsupported, "quantization_config.sparsity_config.format", "dense"},
 };
+
+TEST(ModelConfigJson, SparseLayersFollowStepAndList) {
+  const auto m = with("qwen3_moe", R"("decoder_sparse_step":2,"mlp_only_layers":[1],"num_experts":8,
+      "num_experts_per_tok":2,"moe_intermediate_size":32,"norm_topk_prob":true)");
+  ASSERT_TRUE(m.has_value()) << m.error().message;
+  EXPECT_EQ(m->experts, 8);
+  EXPECT_EQ(m->expert_ffn, 32);
+  EXPECT_TRUE(m->renormalise_experts && m->qk_norm);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(m->layer[i].sparse, i == 3);
+  EXPECT_EQ(with("qwen3", "")->experts, 0);
+}
 
 TEST(ModelConfigJson, Fp8IsReadInBothDialects) {
   using Granularity = Fp8Weights::Granularity;

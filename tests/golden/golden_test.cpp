@@ -18,7 +18,8 @@ std::vector<std::string> golden_names() {
       "gemma3-a",        "gemma3-b",          "llama-a",          "llama-b",         "llama-c",
       "mistral-a",       "mistral-b",         "qwen2-a",          "qwen2-b",         "qwen3-a",
       "qwen3-b",         "qwen3-c",           "smollm3-a",        "smollm3-b",       "llama-fp8-tensor",
-      "llama-fp8-block", "llama-fp8-channel", "qwen3-fp8-tensor", "qwen3-fp8-block", "qwen3-fp8-channel"};
+      "llama-fp8-block", "llama-fp8-channel", "qwen3-fp8-tensor", "qwen3-fp8-block", "qwen3-fp8-channel",
+      "qwen3_moe-a",     "qwen3_moe-b"};
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(golden_root())) {
     const std::string name = entry.path().filename();
@@ -100,8 +101,8 @@ TEST_P(Golden, ChunksBatchesAndCachedPrefixesGiveTheSameBits) {
 
 // The CUDA recipes do not read these: refused before a device is looked for.
 TEST(GoldenDevices, WhatCudaDoesNotServeIsRefusedInOneSentence) {
-  for (const auto& [name, what] :
-       {std::pair{"llama-fp8-block", "FP8"}, std::pair{"gguf-llama-Q8_0", "GGUF"}}) {
+  for (const auto& [name, what] : {std::pair{"llama-fp8-block", "FP8"}, std::pair{"gguf-llama-Q8_0", "GGUF"},
+                                   std::pair{"qwen3_moe-a", "mixture"}}) {
     if (!fs::exists(golden_root() / name)) continue;
     config::Settings settings = host_settings(name, "int8");
     settings.device = "cuda";
