@@ -92,6 +92,14 @@ awaitable<void> answer_options(Exchange& http, const std::string& allow) {
   co_await http.respond(std::move(response));
 }
 
+api::ApiError no_route(const Exchange& http) {
+  api::ApiError error({ErrorCode::kNotFound,
+                       concat("there is no route ", http.head().method, " ", http.head().path.substr(0, 200)),
+                       {}});
+  error.code = "route_not_found";
+  return error;
+}
+
 api::ApiError wrong_method(const Exchange& http) {
   api::ApiError error;
   error.status = 405;
@@ -103,14 +111,6 @@ api::ApiError wrong_method(const Exchange& http) {
 }
 
 }  // namespace
-
-api::ApiError no_route(const Exchange& http) {
-  api::ApiError error({ErrorCode::kNotFound,
-                       concat("there is no route ", http.head().method, " ", http.head().path.substr(0, 200)),
-                       {}});
-  error.code = "route_not_found";
-  return error;
-}
 
 api::ApiError text_pool_full() {
   return Error{ErrorCode::kUnavailable, "too many requests wait to be tokenized", {}};

@@ -27,9 +27,6 @@ std::span<const Route> routes();
 /// Route, method, key, draining, loading, handler: in this order, before any byte of a body is read.
 awaitable<void> dispatch(Exchange& http, Services& met);
 
-/// 404: nothing is served there.
-api::ApiError no_route(const Exchange& http);
-
 /// 503: the text threads have more to do than fits their queue.
 api::ApiError text_pool_full();
 

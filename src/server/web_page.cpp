@@ -38,7 +38,9 @@ awaitable<void> send_file(Exchange& http, std::string_view name) {
     co_await http.respond(std::move(response));
     co_return;
   }
-  const api::ApiError error = no_route(http);
+  api::ApiError error(
+      {ErrorCode::kNotFound, concat("the web page has no file named ", name.substr(0, 200)), {}});
+  error.code = "file_not_found";
   co_await http.fail(error);
 }
 
