@@ -83,7 +83,7 @@ text::AnswerFormat answer_format(const GenerationRequest& request, const ModelTe
   if (!has_active_tools(request)) return format;
   format.tool_format = model.habits.tools;
   format.tools = std::make_shared<const text::ToolSet>(request.tools);
-  format.calls_max = request.tool_choice.parallel ? 0 : 1;
+  format.calls_max = request.tool_choice.parallel.value_or(true) ? 0 : 1;
   return format;
 }
 

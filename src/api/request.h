@@ -28,7 +28,9 @@ struct ToolChoice {
   Mode mode = Mode::kAuto;
   std::vector<std::string> only;  ///< names that may be called; empty: all
   bool named = false;             ///< the choice is one function by its name: one call of it
-  bool parallel = true;           ///< false: at most one call
+  /// False: at most one call. Unsaid, free calls are as many as the model makes, and a forced choice is one: a
+  /// model that may not write anything else would go on calling.
+  std::optional<bool> parallel;
 };
 
 /// What the client says about reasoning; what it leaves out, the server's defaults decide.

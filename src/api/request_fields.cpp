@@ -232,7 +232,7 @@ constexpr Field kChat[] = {
     {"store", [](R& r) -> bool& { return r.store; }},
     {"service_tier", K::kText, 0, 0, false, "auto|default|flex|scale|priority|fast"},
     {"verbosity", K::kText, 0, 0, false, "low|medium|high"},
-    {"parallel_tool_calls", [](R& r) -> bool& { return r.tool_choice.parallel; }},
+    {"parallel_tool_calls", [](R& r) -> std::optional<bool>& { return r.tool_choice.parallel; }},
     {"tools", read_tools},
     {"tool_choice", read_tool_choice},
     {"functions", read_functions},

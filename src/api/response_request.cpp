@@ -220,8 +220,7 @@ Result<void> lower_answer(const V& body, ResponseRequest& r) {
   }
   MET_ASSIGN(const V* effort, member(body, "reasoning", "effort"));
   if (effort != nullptr) r.chat.append("reasoning_effort", *effort);
-  MET_ASSIGN(const bool parallel, bool_or(body, "parallel_tool_calls", true));
-  if (!parallel) r.chat.append("parallel_tool_calls", false);
+  if (const V* parallel = given(body, "parallel_tool_calls")) r.chat.append("parallel_tool_calls", *parallel);
   if (const V* calls = given(body, "max_tool_calls"))
     MET_TRY(read_integer({.name = "max_tool_calls", .slot = Field::Known::kInteger, .min = 1}, *calls));
   MET_ASSIGN(const V* obfuscation, member(body, "stream_options", "include_obfuscation"));

@@ -139,13 +139,13 @@ json::Array tags_of(const Form& form, const std::vector<Tool>& tools, const Tool
 
 V constant(const std::string& text) { return json::Object{{"type", "const_string"}, {"value", text}}; }
 
-/// One call or more; with what stands around them all where the format has that.
-V calls_of(const Form& form, const std::vector<Tool>& tools, const ToolChoice& choice) {
+/// One call, or more where `several`; with what stands around them all where the format has that.
+V calls_of(const Form& form, const std::vector<Tool>& tools, const ToolChoice& choice, bool several) {
   json::Object calls{{"type", "tags_with_separator"}};
   calls.append("tags", tags_of(form, tools, choice));
   calls.append("separator", form.separator);
   calls.append("at_least_one", true);
-  calls.append("stop_after_first", choice.named || !choice.parallel);
+  calls.append("stop_after_first", choice.named || !several);
   if (form.before_all.empty()) return calls;
   json::Array parts;
   parts.push_back(constant(form.before_all));
@@ -160,7 +160,7 @@ V structural_tag(V format) { return json::Object{{"type", "structural_tag"}, {"f
 V calls_or_text(const Form& form, const std::vector<Tool>& tools, const ToolChoice& choice) {
   json::Array parts;
   parts.push_back(json::Object{{"type", "regex"}, {"pattern", R"(([^\[{\s][\s\S]*)?)"}});
-  parts.push_back(calls_of(form, tools, choice));
+  parts.push_back(calls_of(form, tools, choice, choice.parallel.value_or(true)));
   return structural_tag(json::Object{{"type", "or"}, {"elements", std::move(parts)}});
 }
 
@@ -170,7 +170,7 @@ std::optional<V> forced_calls(const CallSpelling& spelling, const std::vector<To
                               const ToolChoice& choice) {
   const std::optional<Form> form = form_of(spelling);
   if (!form) return std::nullopt;
-  return structural_tag(calls_of(*form, tools, choice));
+  return structural_tag(calls_of(*form, tools, choice, choice.parallel.value_or(false)));
 }
 
 std::optional<V> free_calls(const CallSpelling& spelling, const std::vector<Tool>& tools,
@@ -186,7 +186,7 @@ std::optional<V> free_calls(const CallSpelling& spelling, const std::vector<Tool
     calls.append("tags", tags_of(*form, tools, choice));
     calls.append("separator", form->separator);
     calls.append("at_least_one", true);
-    calls.append("stop_after_first", !choice.parallel);
+    calls.append("stop_after_first", !choice.parallel.value_or(true));
     json::Object tag{{"type", "tag"}, {"begin", form->before_all}};
     tag.append("content", std::move(calls));
     tag.append("end", form->after_all);

@@ -23,8 +23,8 @@ struct CallSpelling {
 };
 
 /// A structural tag ({"type": "structural_tag", "format": …}) that holds the output to calls, one at least: of the
-/// tools that the choice allows, with arguments that fit their schemas; one at most where `parallel` is off or the
-/// choice names one function. nullopt for kNone.
+/// tools that the choice allows, with arguments that fit their schemas; one alone, unless `parallel` is on and the
+/// choice names no function. nullopt for kNone.
 std::optional<json::Value> forced_calls(const CallSpelling& spelling, const std::vector<text::Tool>& tools,
                                         const ToolChoice& choice);
 

@@ -115,7 +115,7 @@ TEST(ForcedCalls, OneOrSeveralInEveryFormat) {
     const ToolFormat format = c.spelling.format;
     const std::string one = c.first + c.last;
     const std::string two = c.first + c.second + c.last;
-    const Compiled several = compile(c.spelling, tools, {.mode = Mode::kRequired});
+    const Compiled several = compile(c.spelling, tools, {.mode = Mode::kRequired, .parallel = true});
     ASSERT_TRUE(several) << text::name(format) << ": " << several.error().message;
     EXPECT_TRUE(accepts(**several, one)) << one;
     EXPECT_TRUE(accepts(**several, two)) << two;
@@ -124,10 +124,12 @@ TEST(ForcedCalls, OneOrSeveralInEveryFormat) {
     EXPECT_EQ(calls_in(format, tools, one), "f{\"a\": 1}") << one;
     EXPECT_EQ(calls_in(format, tools, two), "f{\"a\": 1} g{}") << two;
 
-    const Compiled single = compile(c.spelling, tools, {.mode = Mode::kRequired, .parallel = false});
-    ASSERT_TRUE(single);
-    EXPECT_TRUE(accepts(**single, one)) << one;
-    EXPECT_FALSE(accepts(**single, two)) << two;
+    for (const std::optional<bool> parallel : {std::optional<bool>(), std::optional(false)}) {
+      const Compiled single = compile(c.spelling, tools, {.mode = Mode::kRequired, .parallel = parallel});
+      ASSERT_TRUE(single);
+      EXPECT_TRUE(accepts(**single, one)) << one;
+      EXPECT_FALSE(accepts(**single, two)) << two;
+    }
 
     const Compiled named =
         compile(c.spelling, tools, {.mode = Mode::kRequired, .only = {"f"}, .named = true});

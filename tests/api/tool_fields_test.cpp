@@ -106,7 +106,7 @@ TEST(ToolFields, ValuesLandWhereTheyBelong) {
   EXPECT_EQ(json::write(r->tools[0].definition), kTool);
   EXPECT_EQ(r->tool_choice.mode, Mode::kRequired);
   EXPECT_EQ(r->tool_choice.only, std::vector<std::string>{"g"});
-  EXPECT_FALSE(r->tool_choice.parallel);
+  EXPECT_EQ(r->tool_choice.parallel, false);
   EXPECT_EQ(r->thinking.enabled, true);
   EXPECT_EQ(r->thinking.budget_tokens, 2048);
   r = chat(with_tools(R"(,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[

@@ -21,7 +21,7 @@ std::string forced(ToolFormat format, const ToolChoice& choice) {
 }
 
 TEST(ToolGrammar, HoldsTheChoice) {
-  const std::string all = forced(ToolFormat::kHermes, {.mode = Mode::kRequired});
+  const std::string all = forced(ToolFormat::kHermes, {.mode = Mode::kRequired, .parallel = true});
   EXPECT_EQ(
       all,
       R"({"type":"structural_tag","format":{"type":"tags_with_separator","tags":[)"
