@@ -64,17 +64,19 @@ class Writer(threading.Thread):
         self.server, self.random = server, random.Random(seed)
         self.objects, self.items, self.deleted, self.background = {}, {}, [], []
         self.unsure = set()
+        self.refused = []
 
     def run(self):
         try:
-            while True:
+            while not self.refused:
                 self.step()
         except (OSError, http.client.HTTPException, ValueError):
             pass  # killed
 
     def sure(self, status, wanted=200):
         if status != wanted:
-            raise SystemExit(f"status {status} while writing")
+            self.refused.append(f"a write was answered {status}")
+            raise ValueError(status)
 
     def step(self):
         kind = self.random.choice(["conversation", "items", "items", "items", "response", "background", "delete"])
@@ -127,6 +129,7 @@ def check(server, writers):
     """What is wrong, in words; and how much was looked at."""
     wrong, seen = [], 0
     for writer in writers:
+        wrong += writer.refused
         for path, made in writer.objects.items():
             status, found = server.ask("GET", path)
             seen += 1
