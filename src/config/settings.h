@@ -73,6 +73,10 @@ struct Settings {
   bool require_auth = false;
   std::vector<std::string> auth_token;
   std::string auth_tokens_file;
+  std::int64_t rate_limit_rpm = 0;
+  std::int64_t rate_limit_tpm = 0;
+  std::int64_t rate_limit_burst_rpm = 0;
+  std::int64_t rate_limit_burst_tpm = 0;
   std::vector<std::string> cors_origin;
   bool no_ui = false;
   std::int64_t io_threads = 1;

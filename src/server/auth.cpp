@@ -82,6 +82,12 @@ std::expected<std::uint64_t, api::ApiError> Auth::tenant(const Head& head) const
   return tenant_of(offered);
 }
 
+std::vector<std::uint64_t> Auth::tenants() const {
+  std::vector<std::uint64_t> out{0};
+  for (const std::string& key : keys_) out.push_back(tenant_of(key));
+  return out;
+}
+
 std::uint64_t tenant_of(std::string_view key) {
   const std::string digest = Sha256().add(key).hex();
   std::uint64_t tenant = 0;

@@ -22,6 +22,8 @@ class Auth {
   static Result<Auth> from(const config::Settings& settings);
 
   bool required() const { return !keys_.empty(); }
+  /// Every tenant that a caller can be.
+  std::vector<std::uint64_t> tenants() const;
   /// The caller's tenant, see `tenant_of`; 0 where no key is required. Errors: 401 with code `missing_api_key`
   /// or `invalid_api_key`. Compares every key in full, whatever matches.
   std::expected<std::uint64_t, api::ApiError> tenant(const Head& head) const;

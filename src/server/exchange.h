@@ -38,9 +38,15 @@ class Exchange {
   /// What the route's pattern left open, decoded, in order.
   const std::vector<std::string>& parameters() const { return parameters_; }
   void set_parameters(std::vector<std::string> parameters) { parameters_ = std::move(parameters); }
+  api::Dialect dialect() const { return dialect_; }
   /// A header of the answer, besides those that every answer has.
   void add_header(std::string name, std::string value) {
     headers_.emplace_back(std::move(name), std::move(value));
+  }
+  /// The same in place of an earlier one of that name.
+  void set_header(std::string name, std::string value) {
+    std::erase_if(headers_, [&](const auto& header) { return header.first == name; });
+    add_header(std::move(name), std::move(value));
   }
   /// For the log line: ids generated.
   void set_tokens(std::int64_t tokens) { tokens_ = tokens; }

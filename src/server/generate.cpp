@@ -1,4 +1,5 @@
 // OpenAI's chat and completions.
+#include "server/admission.h"
 #include "server/recorder.h"
 #include "server/routes.h"
 #include "server/run.h"
@@ -20,6 +21,8 @@ awaitable<void> generate(Exchange& http, Services& met, Api route) {
   auto work = co_await on_text_thread(http, met, std::move(job));
   if (!work) co_return;
   tell_of(http, met, *work);
+  const bool admitted = co_await admit_work(http, met, *work);
+  if (!admitted) co_return;
   const bool chat = route == Api::kChat;
   const bool stream = work->request.stream;
   const auto make = chat ? (stream ? api::chat_stream : api::chat_collect)

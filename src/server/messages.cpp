@@ -1,5 +1,6 @@
 // Anthropic's Messages.
 #include "api/anthropic.h"
+#include "server/admission.h"
 #include "server/routes.h"
 #include "server/run.h"
 
@@ -14,6 +15,8 @@ awaitable<void> post_messages(Exchange& http, Services& met) {
   auto work = co_await on_text_thread(http, met, std::move(job));
   if (!work) co_return;
   tell_of(http, met, *work);
+  const bool admitted = co_await admit_work(http, met, *work);
+  if (!admitted) co_return;
   const auto make = work->request.stream ? api::messages_stream : api::messages_collect;
   auto encoder = make(new_head("msg_", work->request, met), work->request, work->prepared);
   Run run(met, http.wake(), http.tenant(), std::move(*work), std::move(encoder));

@@ -77,6 +77,8 @@ void add_server(const Services& met, PrometheusPage& page) {
   const Counters& c = met.counters;
   page.value("met_http_requests_total", static_cast<double>(c.requests));
   page.value("met_http_refused_total", static_cast<double>(c.refused));
+  page.value("met_http_rate_limited_total", static_cast<double>(c.limited_requests), {{"limit", "requests"}});
+  page.value("met_http_rate_limited_total", static_cast<double>(c.limited_tokens), {{"limit", "tokens"}});
   page.value("met_http_disconnects_total", static_cast<double>(c.disconnects));
   page.value("met_compactions_total", static_cast<double>(c.compactions));
   page.value("met_http_bytes_out_total", static_cast<double>(c.bytes_out));

@@ -8,6 +8,7 @@
 #include <charconv>
 
 #include "core/concat.h"
+#include "server/admission.h"
 #include "server/background.h"
 #include "server/json_answer.h"
 #include "server/paging.h"
@@ -238,6 +239,8 @@ awaitable<void> post_responses(Exchange& http, Services& met) {
   auto turn = co_await on_text_pool(http, met, std::move(task));
   if (!turn) co_return;
   tell_of(http, met, turn->work);
+  const bool admitted = co_await admit_work(http, met, turn->work);
+  if (!admitted) co_return;
   api::AnswerHead head = new_head("resp_", turn->work.request, met);
   const auto record =
       std::make_shared<const ResponseRecord>(ResponseRecord{.key = response_key(http.tenant(), head.id),

@@ -1,6 +1,7 @@
 #include "server/routes.h"
 
 #include "core/concat.h"
+#include "server/admission.h"
 
 namespace met::server {
 namespace {
@@ -64,7 +65,9 @@ void add_cors(Exchange& http, const Services& met) {
   http.add_header("Access-Control-Allow-Origin", std::string(origin));
   http.add_header("Access-Control-Expose-Headers",
                   "x-request-id, request-id, openai-processing-ms, retry-after, x-met-ignored-fields, "
-                  "x-met-compacted");
+                  "x-met-compacted, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
+                  "x-ratelimit-reset-requests, "
+                  "x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens");
 }
 
 /// Every method of the path, for Allow; empty: no such path.
@@ -165,6 +168,10 @@ awaitable<void> dispatch(Exchange& http, Services& met) {
       co_await http.fail(loading);
       co_return;
     }
+  }
+  if (!found->open && head.path.starts_with("/v1/")) {
+    const bool admitted = co_await admit_request(http, met);
+    if (!admitted) co_return;
   }
   co_await found->handler(http, met);
 }

@@ -126,6 +126,9 @@ std::optional<ApiError> Run::submit_some(std::string& out) {
 std::optional<ApiError> Run::take(Branch& branch, const scheduler::Event& event, std::string& out) {
   using EventKind = scheduler::Event::Kind;
   Choice& choice = branch.choices[static_cast<std::size_t>(event.choice)];
+  if (event.kind != EventKind::kAccepted && event.kind != EventKind::kCancelled &&
+      event.kind != EventKind::kFailed)
+    count_use(branch);
   switch (event.kind) {
     case EventKind::kAccepted:
       break;
@@ -165,9 +168,17 @@ void Run::take_tokens(Branch& branch, const scheduler::Event& event, std::string
   const std::vector<api::AnswerPart> parts = choice.push(event);
   usage_.completion_tokens += choice.completion_tokens() - before;
   usage_.reasoning_tokens += choice.reasoning_tokens() - reasoned;
+  work_.reservation.use(prompt_used_ + usage_.completion_tokens);
   emit(parts, out);
   if (choice.stopped())
     branch.generation->stop_at(event.choice, choice.completion_tokens(), scheduler::FinishReason::kStopText);
+}
+
+void Run::count_use(Branch& branch) {
+  if (branch.worked) return;
+  branch.worked = true;
+  prompt_used_ += std::ssize(work_.prepared.prompts[branch.prompt].ids);
+  work_.reservation.use(prompt_used_ + usage_.completion_tokens);
 }
 
 void Run::set_cached(Branch& branch, std::int64_t cached) {

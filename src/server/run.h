@@ -24,6 +24,7 @@ namespace met::server {
 struct Work {
   api::GenerationRequest request;
   api::Prepared prepared;
+  RateLimiter::Reservation reservation = {};
 };
 
 /// Submits prompts, turns their events to parts and gives them to an encoder. Destroying it cancels what still
@@ -59,11 +60,13 @@ class Run {
     std::vector<Choice> choices;
     int open = 0;
     std::int64_t cached = 0;
+    bool worked = false;  // the engine has begun with the prompt
   };
 
   std::optional<api::ApiError> submit_some(std::string& out);
   std::optional<api::ApiError> take(Branch& branch, const scheduler::Event& event, std::string& out);
   void take_tokens(Branch& branch, const scheduler::Event& event, std::string& out);
+  void count_use(Branch& branch);
   void set_cached(Branch& branch, std::int64_t cached);
   void emit(const std::vector<api::AnswerPart>& parts, std::string& out);
 
@@ -76,6 +79,7 @@ class Run {
   std::size_t next_prompt_ = 0;
   api::Usage usage_;
   Keep keep_;
+  std::int64_t prompt_used_ = 0;  // tokens of the prompts that the engine has begun with
   bool begun_ = false;
 };
 

@@ -15,6 +15,7 @@
 #include "server/background_runs.h"
 #include "server/counters.h"
 #include "server/facts.h"
+#include "server/rate_limit.h"
 #include "server/stores.h"
 #include "server/text_pool.h"
 
@@ -35,6 +36,8 @@ struct Services {
   config::Settings settings;
   api::ParseContext parse;
   Auth auth;
+  SteadyClock clock;
+  RateLimiter limiter;
   Counters counters;
   TextPool text_pool;
   Stores stores;

@@ -60,6 +60,7 @@ constexpr Metric kMetrics[] = {
     {"met_draining", kGauge, "flag", {}, "1 during shutdown."},
     {"met_http_requests_total", kCounter, "requests", {}, "HTTP requests that reached a route or none."},
     {"met_http_refused_total", kCounter, "requests", {}, "HTTP requests refused before the engine saw them."},
+    {"met_http_rate_limited_total", kCounter, "requests", {"limit"}, "Requests refused by a rate limit."},
     {"met_http_disconnects_total", kCounter, "requests", {}, "Clients that left while their request ran."},
     {"met_compactions_total", kCounter, "requests", {}, "Conversations that were shortened to fit (C1)."},
     {"met_http_bytes_out_total", kCounter, "bytes", {}, "Bytes of answers."},
