@@ -370,8 +370,8 @@ awaitable<void> Connection::watch_loop(OneExchange* exchange) {
       buffer_.commit(size);
       continue;
     }
+    if (code != asio::error::operation_aborted) half_closed_ = true;  // an end is told once
     if (stop_watch_) break;
-    half_closed_ = true;
     if (code != asio::error::eof || exchange->head().keep_alive) exchange->left();
     break;
   }
