@@ -1,5 +1,7 @@
 #include "server/routes.h"
 
+#include <algorithm>
+
 #include "core/concat.h"
 #include "server/admission.h"
 
@@ -46,8 +48,8 @@ bool method_is(const Route& route, std::string_view method) {
 
 /// Origins of pages on this very machine.
 bool loopback_origin(std::string_view origin) {
-  for (const std::string_view host :
-       {"http://localhost", "http://127.0.0.1", "http://[::1]", "https://localhost"}) {
+  for (const std::string_view host : {"http://localhost", "http://127.0.0.1", "http://[::1]",
+                                      "https://localhost", "https://127.0.0.1", "https://[::1]"}) {
     if (!origin.starts_with(host)) continue;
     const std::string_view rest = origin.substr(host.size());
     if (rest.empty() || rest.front() == ':') return true;
@@ -81,15 +83,27 @@ std::string methods_of(std::string_view path, bool with_page) {
   return out.empty() ? out : out + ", OPTIONS";
 }
 
+/// What a page may send: what it asks for, since clients name headers of their own and none of them opens
+/// anything here; else those that our routes read.
+std::string headers_for(const Head& head) {
+  constexpr std::size_t kLengthMax = 4096;
+  const std::string_view asked = head.header("access-control-request-headers");
+  const bool names = std::ranges::all_of(asked, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == ',' || c == ' ';
+  });
+  if (!asked.empty() && asked.size() <= kLengthMax && names) return std::string(asked);
+  return "authorization, content-type, x-api-key, x-request-id, openai-beta, openai-organization, "
+         "openai-project, anthropic-version, anthropic-beta, anthropic-dangerous-direct-browser-access, "
+         "last-event-id";
+}
+
 awaitable<void> answer_options(Exchange& http, const std::string& allow) {
   Response response{.status = 204};
   response.headers.emplace_back("Allow", allow);
   if (!http.head().header("access-control-request-method").empty()) {
     response.headers.emplace_back("Access-Control-Allow-Methods", allow);
-    response.headers.emplace_back("Access-Control-Allow-Headers",
-                                  "authorization, content-type, x-api-key, x-request-id, openai-beta, "
-                                  "openai-organization, openai-project, anthropic-version, anthropic-beta, "
-                                  "anthropic-dangerous-direct-browser-access, last-event-id");
+    response.headers.emplace_back("Access-Control-Allow-Headers", headers_for(http.head()));
     response.headers.emplace_back("Access-Control-Max-Age", "600");
   }
   co_await http.respond(std::move(response));

@@ -1,6 +1,7 @@
 // Framing, limits and routing through raw sockets.
 #include <gmock/gmock.h>
 
+#include "core/concat.h"
 #include "tests/server/served.h"
 
 namespace met::testing {
@@ -191,6 +192,16 @@ TEST(Http, CorsOpensToLoopbackPagesAndThoseNamed) {
   EXPECT_EQ(preflight.status, 204);
   EXPECT_THAT(preflight.header("access-control-allow-methods"), HasSubstr("POST"));
   EXPECT_EQ(preflight.header("access-control-allow-credentials"), "");
+  EXPECT_THAT(preflight.header("access-control-allow-headers"), HasSubstr("authorization"));
+  // The official packages send headers of their own from a page; what is no list of names is not repeated.
+  for (const auto& [asked, repeated] : {std::pair{"authorization, content-type, x-stainless-lang", true},
+                                        {"x-a: b", false},
+                                        {"x\"y", false}}) {
+    const Answer own = met.ask(
+        concat("OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: x\r\nOrigin: https://a.example\r\n",
+               "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: ", asked, "\r\n\r\n"));
+    EXPECT_EQ(own.header("access-control-allow-headers") == asked, repeated) << asked;
+  }
 }
 
 TEST(Http, SlowClientsDoNotHoldUpOthersAndAreCutOff) {
