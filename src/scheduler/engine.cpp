@@ -30,6 +30,7 @@ class Engine final : public Client {
     stop_.store(true);
     door_.inbox().wake();
     thread_.join();
+    executor_.stop();  // a step that was given up may still write to the loop's slots
     door_.inbox().close();
   }
   Engine(const Engine&) = delete;

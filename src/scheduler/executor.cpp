@@ -29,7 +29,10 @@ Result<> InlineExecutor::settle(StepSlot& slot, std::int64_t timeout_us) {
 ThreadExecutor::ThreadExecutor(Device& device, const Clock& clock)
     : device_(device), clock_(clock), thread_([this] { run(); }) {}
 
-ThreadExecutor::~ThreadExecutor() {
+ThreadExecutor::~ThreadExecutor() { stop(); }
+
+void ThreadExecutor::stop() {
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

@@ -50,6 +50,9 @@ class ThreadExecutor final : public Executor {
  public:
   ThreadExecutor(Device& device, const Clock& clock);
   ~ThreadExecutor() override;
+  /// Waits for what was ordered and ends the thread. No slot is touched afterwards, also none of a step that
+  /// took too long.
+  void stop();
   ThreadExecutor(const ThreadExecutor&) = delete;
   ThreadExecutor& operator=(const ThreadExecutor&) = delete;
 
