@@ -90,5 +90,5 @@ def test_other_errors(base_url, claude, model):
     with anthropic.Anthropic(base_url=base_url, api_key="wrong", max_retries=0) as stranger, pytest.raises(anthropic.AuthenticationError):
         stranger.messages.create(model=model, messages=ASK, max_tokens=1)
     with pytest.raises(anthropic.APITimeoutError):
-        claude.with_options(timeout=0.15).messages.create(
-            model=model, messages=ASK, max_tokens=1500, extra_body={"ignore_eos": True})
+        claude.with_options(timeout=0.002).messages.create(
+            model=model, messages=ASK, max_tokens=1500)
