@@ -173,7 +173,7 @@ def main():
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1200, "height": 800})
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)
         drive(page, f"http://127.0.0.1:{server.server_port}", options.shots)
         browser.close()
     return 0
