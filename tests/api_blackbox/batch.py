@@ -6,13 +6,11 @@ usage: tests/api_blackbox/batch.py [--met build/release/met] [--model FILE] [--s
 import argparse
 import concurrent.futures
 import json
-import pathlib
-import re
-import subprocess
 import sys
 import urllib.request
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from serving import ROOT, Server
+
 WORDS = "river stone lamp winter garden engine paper cloud violin harbour salt mirror".split()
 
 
@@ -40,24 +38,13 @@ def main() -> int:
     parser.add_argument("--model", default=ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf")
     parser.add_argument("--streams", type=int, default=32)
     options = parser.parse_args()
-    server = subprocess.Popen([options.met, "serve", options.model, "--port", "0", "--max-seq-len", "2048"], stderr=subprocess.PIPE, text=True)
-    try:
-        port = None
-        for line in server.stderr:
-            if found := re.search(r"http://127\.0\.0\.1:(\d+)", line):
-                port = int(found[1])
-                break
-        if port is None:
-            raise SystemExit("the server did not say where it listens")
-        alone = [ask(port, i) for i in range(options.streams)]
+    with Server(options.met, options.model, "--max-seq-len", "2048") as server:
+        alone = [ask(server.port, i) for i in range(options.streams)]
         with concurrent.futures.ThreadPoolExecutor(options.streams) as pool:
-            together = list(pool.map(lambda i: ask(port, i), range(options.streams)))
-        different = [i for i in range(options.streams) if alone[i] != together[i]]
-        print(f"batch: {options.streams} streams ended, {len(different)} differ from their solo run {different or ''}")
-        return 1 if different else 0
-    finally:
-        server.terminate()
-        server.wait()
+            together = list(pool.map(lambda i: ask(server.port, i), range(options.streams)))
+    different = [i for i in range(options.streams) if alone[i] != together[i]]
+    print(f"batch: {options.streams} streams ended, {len(different)} differ from their solo run {different or ''}")
+    return 1 if different else 0
 
 
 if __name__ == "__main__":

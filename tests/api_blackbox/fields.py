@@ -12,16 +12,14 @@ import importlib
 import json
 import os
 import pathlib
-import re
-import subprocess
 import sys
 import typing
 import urllib.error
 import urllib.request
 
 import sdk
+from serving import ROOT, Server
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 MESSAGES = [{"role": "user", "content": "Hi."}]
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
 FLAT_TOOL = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
@@ -205,24 +203,12 @@ def main() -> int:
         python = sdk.python_with_clients()
         os.execv(python, [str(python), *sys.argv])
     template = ROOT / "tests" / "api_blackbox" / "chatml_tools.jinja"
-    server = subprocess.Popen([options.met, "serve", options.model, "--port", "0", "--max-seq-len", "2048", "--chat-template", template],
-                              stderr=subprocess.PIPE, text=True)
-    try:
-        port = None
-        for line in server.stderr:
-            port = port or next((int(found[1]) for found in [re.search(r"http://127\.0\.0\.1:(\d+)", line)] if found), None)
-            if port and "ready" in line:
-                break
-        if port is None:
-            raise SystemExit("the server did not say where it listens")
-        checked, faults = check(port)
-        print(f"fields: {checked} checked, {len(faults)} wrong")
-        for fault in faults:
-            print(f"  {fault}")
-        return 1 if faults else 0
-    finally:
-        server.terminate()
-        server.wait()
+    with Server(options.met, options.model, "--max-seq-len", "2048", "--chat-template", template) as server:
+        checked, faults = check(server.port)
+    print(f"fields: {checked} checked, {len(faults)} wrong")
+    for fault in faults:
+        print(f"  {fault}")
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

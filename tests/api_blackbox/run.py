@@ -12,9 +12,9 @@ import os
 import pathlib
 import subprocess
 import sys
-import venv
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from serving import ROOT, python_with
+
 SUITE = ROOT.parent / "shared" / "conformance"
 TEMPLATE = ROOT / "tests" / "api_blackbox" / "chatml_tools.jinja"  # the model's own shows it no tools
 AREAS = ("models,auth,chat,chat streaming,completions,responses,conversations,messages,tools,structured output,parameters,"
@@ -22,18 +22,6 @@ AREAS = ("models,auth,chat,chat streaming,completions,responses,conversations,me
 # The official client takes only `response.completed` for an end; with 16 tokens of a sampled answer that is a matter of luck.
 # The `n` of the other is taken as max_tokens = 2 by the case's own helper, and no object is that short.
 NOT_JUDGED = ("test_responses.py::test_retrieve_streamed", "test_structured.py::test_schema_with_sampling[n]")
-
-
-def python_with_suite() -> pathlib.Path:
-    where = ROOT / "build" / "conformance-venv"
-    python = where / "bin" / "python"
-    stamp = where / "requirements.txt"
-    wanted = (SUITE / "requirements.txt").read_text()
-    if not (stamp.exists() and stamp.read_text() == wanted):
-        venv.create(where, with_pip=True)
-        subprocess.run([python, "-m", "pip", "-q", "install", "-r", SUITE / "requirements.txt"], check=True)
-        stamp.write_text(wanted)
-    return python
 
 
 def main() -> int:
@@ -51,7 +39,7 @@ def main() -> int:
     command = (f"{options.met.resolve()} serve {options.model.resolve()} --port {{port}} --max-seq-len 2048 "
                f"--max-batch-size 4 --chat-template {TEMPLATE} --require-auth --auth-token {{api_key}}")
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments = [python_with_suite(), "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider", "--rootdir", SUITE, SUITE,
+    arguments = [python_with(SUITE / "requirements.txt", "conformance-venv"), "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider", "--rootdir", SUITE, SUITE,
                  "--server-cmd", command, "--api-key", "conformance-key", "--ctx", "2048", "--area", options.area,
                  "--report-json", options.json.resolve()]
     if options.select:

@@ -10,22 +10,14 @@ import os
 import pathlib
 import subprocess
 import sys
-import venv
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from serving import ROOT, python_with
+
 TESTS = pathlib.Path(__file__).resolve().parent / "sdk"
 
 
 def python_with_clients() -> pathlib.Path:
-    where = ROOT / "build" / "sdk-venv"
-    python = where / "bin" / "python"
-    stamp = where / "requirements.txt"
-    wanted = (TESTS / "requirements.txt").read_text()
-    if not (stamp.exists() and stamp.read_text() == wanted):
-        venv.create(where, with_pip=True)
-        subprocess.run([python, "-m", "pip", "-q", "install", "-r", TESTS / "requirements.txt"], check=True)
-        stamp.write_text(wanted)
-    return python
+    return python_with(TESTS / "requirements.txt", "sdk-venv")
 
 
 def main() -> int:
@@ -33,7 +25,7 @@ def main() -> int:
     parser.add_argument("--met", default=ROOT / "build" / "release" / "met", type=pathlib.Path)
     parser.add_argument("--model", default=ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf", type=pathlib.Path)
     options, rest = parser.parse_known_args()
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "MET": str(options.met.resolve()), "MET_MODEL": str(options.model.resolve())}
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(TESTS.parent), "MET": str(options.met.resolve()), "MET_MODEL": str(options.model.resolve())}
     command = [python_with_clients(), "-m", "pytest", "-q", "--tb=short", "--timeout=120", "-p", "no:cacheprovider", "--rootdir", TESTS, TESTS, *rest]
     return subprocess.run(command, env=environment, check=False).returncode
 

@@ -10,35 +10,24 @@ usage: tests/api_blackbox/store_kill.py [--met build/release/met] [--model FILE]
 import argparse
 import http.client
 import json
-import pathlib
 import random
-import re
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from serving import ROOT, Server
+
 KEY = "store-kill-key"
 
 
-class Server:
-    """One life of `met serve` on the directory; the keys change from one life to the next, ours stays."""
+class StoreServer(Server):
+    """One life of the server on the directory; the other key changes from one life to the next, ours stays."""
 
     def __init__(self, options, directory, life):
-        self.process = subprocess.Popen(
-            [options.met, "serve", options.model, "--port", "0", "--max-seq-len", "512", "--store-dir", directory, "--require-auth",
-             "--auth-token", f"another-key-{life}", "--auth-token", KEY], stderr=subprocess.PIPE, text=True)
-        self.port = None
-        for line in self.process.stderr:
-            if found := re.search(r"ready: http://127\.0\.0\.1:(\d+)", line):
-                self.port = int(found[1])
-                break
-        if self.port is None:
-            raise SystemExit("the server did not start")
-        threading.Thread(target=lambda: [None for _ in self.process.stderr], daemon=True).start()
+        self.other_key = f"another-key-{life}"
+        super().__init__(options.met, options.model, "--max-seq-len", "512", "--store-dir", directory, "--require-auth",
+                         "--auth-token", self.other_key, "--auth-token", KEY)
 
     def ask(self, method, path, body=None, key=KEY):
         """Status and object; raises OSError or HTTPException where the server is gone."""
@@ -50,10 +39,6 @@ class Server:
             return answer.status, json.loads(answer.read())
         finally:
             connection.close()
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
 
 
 class Writer(threading.Thread):
@@ -137,7 +122,7 @@ def check(server, writers):
                 continue
             if found != made:
                 wrong.append(f"{path}: {status} {str(found)[:200]}")
-            if server.ask("GET", path, key=f"another-key-{server.life}")[0] != 404:
+            if server.ask("GET", path, key=server.other_key)[0] != 404:
                 wrong.append(f"{path}: another key sees it")
         for where, wanted in writer.items.items():
             found = all_items(server, where)
@@ -173,7 +158,7 @@ def main() -> int:
     writers = []
     with tempfile.TemporaryDirectory(prefix="met-store-kill-") as directory:
         for life in range(options.kills):
-            server = Server(options, directory, life)
+            server = StoreServer(options, directory, life)
             mine = [Writer(server, chance.random()) for _ in range(options.writers)]
             for writer in mine:
                 writer.start()
@@ -182,8 +167,7 @@ def main() -> int:
             for writer in mine:
                 writer.join()
             writers += mine
-        server = Server(options, directory, options.kills)
-        server.life = options.kills
+        server = StoreServer(options, directory, options.kills)
         try:
             wrong, seen = check(server, writers)
         finally:

@@ -1,12 +1,12 @@
 """One server for the whole run, and the official clients of it."""
 import os
 import pathlib
-import re
-import subprocess
 
 import anthropic
 import openai
 import pytest
+
+import serving
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEY = "sdk-key"
@@ -19,22 +19,11 @@ def base_url(tmp_path_factory):
     folder = tmp_path_factory.mktemp("met")
     template = folder / "template.jinja"
     template.write_text((HERE.parent / "chatml_tools.jinja").read_text() + THINK)
-    log = folder / "server.log"
-    with log.open("w") as out:
-        server = subprocess.Popen([os.environ["MET"], "serve", os.environ["MET_MODEL"], "--port", "0", "--max-seq-len", "2048",
-                                   "--max-batch-size", "4", "--chat-template", str(template), "--require-auth", "--auth-token", KEY,
-                                   "--max-thinking-budget", "12"], stderr=out)
-    try:
-        port = None
-        while port is None and server.poll() is None:
-            found = re.search(r"ready: http://127\.0\.0\.1:(\d+)", log.read_text())
-            port = int(found[1]) if found else None
-        assert port is not None, log.read_text()[-2000:]
-        yield f"http://127.0.0.1:{port}"
-        assert server.poll() is None, "the server died: " + log.read_text()[-2000:]
-    finally:
-        server.terminate()
-        assert server.wait(30) == 0
+    with serving.Server(os.environ["MET"], os.environ["MET_MODEL"], "--max-seq-len", "2048", "--max-batch-size", "4",
+                        "--chat-template", template, "--require-auth", "--auth-token", KEY, "--max-thinking-budget", "12") as server:
+        yield f"http://127.0.0.1:{server.port}"
+        assert server.process.poll() is None, "the server died: " + "".join(server.log)
+    assert server.process.returncode == 0
 
 
 @pytest.fixture(scope="session")
