@@ -345,7 +345,7 @@ class Planning {
     projects_ = view_.cost.decode_step_us > 0 && view_.cost.prefill_token_ns > 0;
     if (projects_) waited_us += view_.step_left_us + view_.cost.decode_step_us;
     plan_.slai_infeasible = streams_ && projects_ && waited_us > config_.tbt_deadline_us;
-    slack_us_ = config_.tbt_deadline_us / 5 * 4 + config_.tbt_deadline_us % 5 * 4 / 5 - waited_us;
+    slack_us_ = config_.tbt_deadline_us * 4 / 5 - waited_us;
   }
 
   bool skips_admission() const {

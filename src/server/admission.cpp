@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <ctime>
 
 #include "core/concat.h"
 
@@ -12,16 +11,10 @@ namespace {
 
 using api::ApiError;
 
-/// RFC 3339, the second after which the time has passed.
+/// The second after which the time has passed.
 std::string instant_text(std::int64_t after_us) {
   const auto at = std::chrono::system_clock::now() + std::chrono::microseconds(after_us);
-  const std::time_t seconds =
-      std::chrono::system_clock::to_time_t(std::chrono::ceil<std::chrono::seconds>(at));
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
+  return rfc3339(std::chrono::system_clock::to_time_t(std::chrono::ceil<std::chrono::seconds>(at)));
 }
 
 void add_meter(Exchange& http, const char* kind, const RateLimiter::Meter& meter) {

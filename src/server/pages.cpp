@@ -1,6 +1,4 @@
 // Routes that generate nothing: models, tokens, numbers.
-#include <ctime>
-
 #include "api/prepare.h"
 #include "config/version.h"
 #include "core/concat.h"
@@ -16,14 +14,6 @@ using api::ApiError;
 
 /// Anthropic's clients say which version they speak.
 bool is_anthropic(const Exchange& http) { return !http.head().header("anthropic-version").empty(); }
-
-std::string rfc3339(std::int64_t unix_s) {
-  const auto time = static_cast<std::time_t>(unix_s);
-  std::tm parts{};
-  gmtime_r(&time, &parts);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
-}
 
 json::Value anthropic_model_json(const std::string& name, const Services& met) {
   json::Object out{{"type", "model"}, {"id", name}};

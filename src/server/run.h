@@ -133,5 +133,7 @@ void tell_of(Exchange& http, Services& met, const Work& work);
 
 /// Unix seconds.
 std::int64_t unix_now();
+/// "2026-01-31T23:59:59Z".
+std::string rfc3339(std::int64_t unix_s);
 
 }  // namespace met::server

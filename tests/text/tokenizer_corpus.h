@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/sha256.h"
 #include "tests/text/corpus.h"
-#include "tests/text/sha256.h"
 #include "text/tokenizer/stream_decoder.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -154,7 +154,7 @@ class CorpusRun {
     for (const TokenId id : ids)
       for (unsigned shift = 0; shift < 32; shift += 8)
         bytes += static_cast<char>(static_cast<std::uint32_t>(id) >> shift);
-    return sha256_hex(bytes);
+    return Sha256().add(bytes).hex();
   }
 
   const Tokenizer& tokenizer_;

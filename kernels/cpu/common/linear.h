@@ -189,17 +189,20 @@ struct Int8 {
   }
 };
 
-/// Weights widened to f32 times f32 activations. F widens blocks of `kBlock` k: expand(tile, b, k,
-/// out[k][16]).
-template <class F>
-struct Float {
+/// What kernels have in common whose activations stay f32.
+struct FloatRows {
   static std::size_t row_bytes(std::int64_t k) { return static_cast<std::size_t>(k) * sizeof(float); }
-  static std::size_t tile_bytes(std::int64_t k) { return F::tile_bytes(k); }
   static void prepare(const met::LinearArgs& args, std::int64_t r, void* to) {
     activations::normalise(args, r, to);
   }
   static bool in_place(const met::LinearArgs& args) { return args.norm_weight == nullptr; }
   static constexpr bool kUnpacks = false;
+};
+
+/// Weights widened to f32 times f32 activations. F::Wide(tile, b) widens the 32 k of block b.
+template <class F>
+struct Float : FloatRows {
+  static std::size_t tile_bytes(std::int64_t k) { return F::tile_bytes(k); }
 
   template <int R>
   static void tile(const std::uint8_t* weights, const void* const (&rows)[R], std::int64_t k, float* out) {
@@ -357,15 +360,15 @@ void multiply_units(const met::LinearArgs& args, const Rows& prepared, const std
                     std::int64_t row_begin, std::int64_t row_end, std::int64_t unit, std::int64_t unit_end,
                     std::int64_t columns, bool gated) {
   const std::size_t unit_bytes = K::tile_bytes(args.k) * (gated ? 2 : 1);
-  if (K::kUnpacks && row_end - row_begin >= kManyRows) {
-    if constexpr (K::kUnpacks) {
+  if constexpr (K::kUnpacks) {
+    if (row_end - row_begin >= kManyRows) {
       const int step = gated ? 1 : 2;
       for (std::int64_t u = unit; u < unit_end; u += step)
         multiply_many<K>(args, prepared, weights + static_cast<std::size_t>(u) * unit_bytes,
                          gated || u + 1 < unit_end ? 2 : 1, row_begin, row_end - row_begin, u * kColumns,
                          columns, gated);
+      return;
     }
-    return;
   }
   for (std::int64_t u = unit; u < unit_end; ++u) {
     const std::uint8_t* tile = weights + static_cast<std::size_t>(u) * unit_bytes;

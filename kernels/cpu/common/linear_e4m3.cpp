@@ -6,20 +6,14 @@
 
 namespace {
 
-struct E4m3 {
+struct E4m3 : linear::FloatRows {
   static constexpr std::int64_t kGroup = 128;
   static constexpr std::size_t kScaleBytes = packed::kColumns * sizeof(float);
 
-  static std::size_t row_bytes(std::int64_t k) { return static_cast<std::size_t>(k) * sizeof(float); }
   static std::size_t tile_bytes(std::int64_t k) {
     return static_cast<std::size_t>((k + kGroup - 1) / kGroup) * kScaleBytes +
            static_cast<std::size_t>(k) * packed::kColumns;
   }
-  static void prepare(const met::LinearArgs& args, std::int64_t r, void* to) {
-    activations::normalise(args, r, to);
-  }
-  static bool in_place(const met::LinearArgs& args) { return args.norm_weight == nullptr; }
-  static constexpr bool kUnpacks = false;
 
   /// A group is summed from zero before its scale meets it: one rounding a group, not one a weight.
   template <int R>

@@ -120,14 +120,12 @@ struct Format {
     const std::uint8_t* super = tile + b / Scales::kSuperBlocks * kSuperBytes;
     return {super, super + Scales::kSuperBytes + b % Scales::kSuperBlocks * kBlockBytes};
   }
-  static simd::Vi weights(PackedAt at, int g, int h) {
-    return Quants::weights(at.block + Scales::kBytes, g, h);
-  }
+  static simd::Vi weights(At at, int g, int h) { return Quants::weights(at.block + Scales::kBytes, g, h); }
   static simd::Vi magnitudes(At at, int g, int h) { return simd::magnitude8(weights(at, g, h)); }
   static simd::Vf scale(At at, int h, int sub) { return Scales::scale(at, h, sub); }
   static simd::Vf minimum(At at, int h, int sub) { return Scales::minimum(at, h, sub); }
 
-  static void column(PackedAt at, int c, float* out) {
+  static void column(At at, int c, float* out) {
     const int h = c / simd::kLanes;
     const int lane = c % simd::kLanes;
     float scales[kSubs];
