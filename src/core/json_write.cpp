@@ -139,10 +139,13 @@ void write(const Value& v, std::string& out) {
   } else if (v.is_int()) {
     write_number(v.as_int(), out);
   } else if (v.is_double()) {
-    if (std::isfinite(v.as_number()))
-      write_number(v.as_number(), out);
-    else
+    const double d = v.as_number();
+    if (!std::isfinite(d))
       out += "null";
+    else if (d == 0 && std::signbit(d))
+      out += "-0.0";  // -0 is the integer 0 where it is read
+    else
+      write_number(d, out);
   } else if (v.is_string()) {
     write_string(v.as_string(), out);
   } else if (v.is_array()) {

@@ -27,6 +27,8 @@ constexpr Accepted kAccepted[] = {
     {"false"sv, "false"},
     {"\"\""sv, "\"\""},
     {"-0"sv, "0"},
+    {"-0.0"sv, "-0.0"},
+    {"-0e309"sv, "-0.0"},
     // Numbers.
     {"0"sv, "0"},
     {"-1"sv, "-1"},
