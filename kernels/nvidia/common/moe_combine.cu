@@ -1,0 +1,84 @@
+// Sum over a token's experts, and the norms behind it; every part but the first line is done where its pointer is given:
+//   h         = bf16(residual[t] + sum_j weights[t, j] * y[places[t, j]]), stored back
+//   normed[t] = h / sqrt(mean(h^2) + eps) * norm
+//   scaled[t] = h * next_norm;  squares[t] = sum(h^2)
+//
+// Shapes   residual, normed, scaled: [tokens, dim] BF16; y: [pairs, dim] BF16; all 16-byte aligned; dim % 8 == 0,
+//          dim <= 8192.
+// Rounding FP32, j in order; one rounding at each store; the norms see h as stored.
+// Rows     row t depends on its own values and the launch's threads alone, bit for bit.
+// Launch   one block a token, grid >= tokens; dim / 8 threads, rounded up to a warp. Dependent. Blocks past the tokens do
+//          nothing.
+// Cost     reads 2 * dim * (top_k + 1) bytes a token, writes 2 * dim for each output. Bound by memory, by launch for few.
+#include <cstdint>
+
+#include "met/moe_ops.h"
+#include "pdl.cuh"
+#include "vector.cuh"
+
+namespace {
+
+constexpr int kWarpsMax = 32;
+
+__device__ float sum_of_block(float value) {
+  __shared__ float partial[kWarpsMax];
+  value = warp_sum(value);
+  if (threadIdx.x % kWarp == 0) partial[threadIdx.x / kWarp] = value;
+  __syncthreads();
+  float total = 0.0F;
+  for (unsigned i = 0; i < blockDim.x / kWarp; ++i) total += partial[i];
+  return total;
+}
+
+__device__ Floats8 read_floats(const float* at) {
+  const float4 low = __ldg(reinterpret_cast<const float4*>(at));
+  const float4 high = __ldg(reinterpret_cast<const float4*>(at) + 1);
+  return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
+}
+
+__device__ Floats8 times(const Floats8& x, float factor, const Floats8& w) {
+  Floats8 y;
+#pragma unroll
+  for (int i = 0; i < kLanes; ++i) y.v[i] = x.v[i] * factor * w.v[i];
+  return y;
+}
+
+}  // namespace
+
+extern "C" __global__ __launch_bounds__(1024) void moe_combine(
+    const __grid_constant__ met::MoeCombineArgs args) {
+  launch_dependents();
+  const std::int64_t vectors = args.dim / kLanes;
+  const bool holds = threadIdx.x < vectors;
+  const std::int64_t t = blockIdx.x;
+  wait_for_producers();
+  if (t >= args.counts->tokens) return;
+  uint4* const residual = reinterpret_cast<uint4*>(args.residual) + t * vectors + threadIdx.x;
+  uint4 stored{};
+  if (holds) {
+    Floats8 h = unpack(*residual);
+#pragma unroll 4
+    for (int j = 0; j < args.top_k; ++j) {
+      const std::int64_t pair = t * args.top_k + j;
+      const float weight = args.pairs.weights[pair];
+      const Floats8 y =
+          unpack(reinterpret_cast<const uint4*>(args.y)[args.pairs.places[pair] * vectors + threadIdx.x]);
+#pragma unroll
+      for (int i = 0; i < kLanes; ++i) h.v[i] = fmaf(weight, y.v[i], h.v[i]);
+    }
+    stored = pack(h);
+    *residual = stored;
+  }
+  const Floats8 h = unpack(stored);
+  const float squares = sum_of_block(sum_of_squares(h));
+  if (args.squares != nullptr && threadIdx.x == 0) args.squares[t] = squares;
+  if (!holds) return;
+  const std::int64_t at = t * vectors + threadIdx.x;
+  const float scale = rsqrtf(squares / static_cast<float>(args.dim) + args.eps);
+  if (args.norm != nullptr)
+    reinterpret_cast<uint4*>(args.normed)[at] =
+        pack(times(h, scale, read_floats(args.norm + threadIdx.x * kLanes)));
+  if (args.next_norm != nullptr)
+    reinterpret_cast<uint4*>(args.scaled)[at] =
+        pack(times(h, 1.0F, read_floats(args.next_norm + threadIdx.x * kLanes)));
+}

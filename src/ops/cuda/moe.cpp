@@ -1,0 +1,109 @@
+#include "ops/cuda/moe.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <string>
+
+#include "ops/kernel_lookup.h"
+
+namespace met::ops::cuda {
+namespace {
+
+// As kernels/hopper/common/moe_gemm.cu.
+constexpr int kExpertsMax = 1024;
+constexpr int kChunkK = 64;
+constexpr int kChunkBytes = 128;
+constexpr int kGroupRows = 64;
+constexpr int kGroupThreads = 128;
+constexpr int kAlignment = 1024;
+
+constexpr std::int64_t kCombineDimMax = 8192;
+constexpr int kVector = 8;
+constexpr int kWarp = 32;
+
+/// An entry of the kernel, and up to how many places an expert has on average where it is taken: twice that mostly fits
+/// one tile, and wider tiles fetch more of x for nothing.
+struct Tile {
+  int columns, groups, chunks, stages;
+  double places;
+};
+constexpr std::array kTiles = {
+    Tile{8, 1, 4, 6, 4},   Tile{16, 1, 4, 5, 8},    Tile{32, 1, 4, 4, 16},
+    Tile{64, 2, 2, 4, 48}, Tile{128, 2, 1, 6, 1e9},
+};
+
+std::uint32_t shared_bytes(const Tile& tile) {
+  const int stage = tile.chunks * (tile.groups * kGroupRows + tile.columns) * kChunkBytes;
+  return static_cast<std::uint32_t>(tile.stages * (stage + 16) + 4 * (kExpertsMax + 1) + kAlignment);
+}
+
+template <class T>
+T* at(gpu::DevicePtr p) {
+  return reinterpret_cast<T*>(p.value);
+}
+
+}  // namespace
+
+Result<MoeGemmPlan> plan_moe_gemm(gpu::GpuBackend& device, const MoeGemmShape& shape) {
+  const bool gated = shape.epilogue == Epilogue::kSiluMul || shape.epilogue == Epilogue::kGeluMul;
+  if (!gated && shape.epilogue != Epilogue::kStore)
+    return unsupported("weights", "expert products store or gate, nothing else");
+  if (shape.n < kVector || shape.n % (gated ? 2 * kVector : kVector) != 0 || shape.k < kVector ||
+      shape.k % kVector != 0)
+    return unsupported("moe_intermediate_size",
+                       "expert products need multiples of 8, have n = " + std::to_string(shape.n) +
+                           ", k = " + std::to_string(shape.k));
+  if (shape.experts < 1 || shape.experts > kExpertsMax)
+    return unsupported("num_experts", "must be 1 to 1024, is " + std::to_string(shape.experts));
+  const double places = static_cast<double>(shape.tokens) * shape.top_k / shape.experts;
+  const Tile& tile = *std::ranges::find_if(kTiles, [&](const Tile& t) { return places <= t.places; });
+  const int rows = tile.groups * kGroupRows;
+  return MoeGemmPlan{.device = &device,
+                     .kernel = look_up(device, "moe_gemm", "moe_gemm_n" + std::to_string(tile.columns)),
+                     .shape = shape,
+                     .rows = rows,
+                     .grid = {static_cast<std::uint32_t>(device.info().multiprocessors)},
+                     .block = {static_cast<std::uint32_t>((tile.groups + 1) * kGroupThreads)},
+                     .shared_bytes = shared_bytes(tile)};
+}
+
+Result<gpu::KernelLaunch> moe_gemm_launch(const MoeGemmPlan& plan, const MoeGemmTensors& t) {
+  const MoeGemmShape& shape = plan.shape;
+  gpu::TensorMapSpec spec{.base = t.weights, .element = gpu::TensorElement::kBf16, .rank = 2};
+  spec.extents = {static_cast<std::uint64_t>(shape.k), static_cast<std::uint64_t>(shape.experts * shape.n)};
+  spec.strides = {static_cast<std::uint64_t>(2 * shape.k)};
+  spec.box = {kChunkK, static_cast<std::uint32_t>(plan.rows)};
+  MET_ASSIGN(const gpu::TensorMap map, plan.device->tensor_map(spec));
+  const MoeGemmArgs args{.weights = std::bit_cast<DeviceTensorMap>(map),
+                         .x = at<const Bf16Bits>(t.x),
+                         .pairs = t.pairs,
+                         .y = at<Bf16Bits>(t.y),
+                         .ldy = t.ldy,
+                         .experts = shape.experts,
+                         .n = static_cast<std::int32_t>(shape.n),
+                         .k = static_cast<std::int32_t>(shape.k),
+                         .gathers = t.gathers,
+                         .epilogue = shape.epilogue};
+  gpu::KernelLaunch launch(plan.kernel, plan.grid, plan.block, plan.shared_bytes);
+  launch.scalar(args).dependent();
+  return launch;
+}
+
+Result<MoeCombinePlan> plan_moe_combine(gpu::GpuBackend& device, std::int64_t dim, int tokens_max) {
+  if (dim < kVector || dim % kVector != 0 || dim > kCombineDimMax)
+    return unsupported("hidden_size", "must be a multiple of 8 up to 8192, is " + std::to_string(dim));
+  const auto threads = static_cast<std::uint32_t>((dim / kVector + kWarp - 1) / kWarp * kWarp);
+  return MoeCombinePlan{.device = &device,
+                        .kernel = look_up(device, "moe_combine", "moe_combine"),
+                        .grid = {static_cast<std::uint32_t>(tokens_max)},
+                        .block = {threads}};
+}
+
+gpu::KernelLaunch moe_combine_launch(const MoeCombinePlan& plan, const MoeCombineArgs& args) {
+  gpu::KernelLaunch launch(plan.kernel, plan.grid, plan.block);
+  launch.scalar(args).dependent();
+  return launch;
+}
+
+}  // namespace met::ops::cuda

@@ -1,0 +1,54 @@
+// Products of a mixture-of-experts layer and their sum on CUDA devices. Formulas: met/moe_ops.h.
+#pragma once
+
+#include "gpu/backend.h"
+#include "met/moe_ops.h"
+
+namespace met::ops::cuda {
+
+/// Products of up to `tokens` tokens with the experts that a router chose for each. Rounding and cost:
+/// kernels/hopper/common/moe_gemm.cu.
+///
+/// Errors   kUnsupported, naming the size: k or n no multiple of 8, n no multiple of 16 with a gated epilogue, more than
+///          1024 experts.
+struct MoeGemmShape {
+  std::int64_t n = 0;  ///< rows of an expert's W, gate and up counted
+  std::int64_t k = 0;
+  int experts = 0;
+  int top_k = 0;
+  int tokens = 0;  ///< of a step, at most: decides the tile, and so is part of what a row's bits depend on
+  Epilogue epilogue = Epilogue::kStore;
+};
+
+struct MoeGemmPlan {
+  gpu::GpuBackend* device = nullptr;
+  gpu::KernelHandle kernel;
+  MoeGemmShape shape;
+  int rows = 0;  ///< of W a tile
+  gpu::Dim3 grid, block;
+  std::uint32_t shared_bytes = 0;
+};
+
+struct MoeGemmTensors {
+  gpu::DevicePtr weights;  ///< [experts * n, k] BF16
+  gpu::DevicePtr x;        ///< [tokens, k] where `gathers`, else [tokens * top_k, k] in the order of places
+  MoePairs pairs;
+  gpu::DevicePtr y;  ///< [tokens * top_k, ldy]
+  std::int64_t ldy = 0;
+  bool gathers = false;
+};
+
+Result<MoeGemmPlan> plan_moe_gemm(gpu::GpuBackend& device, const MoeGemmShape& shape);
+/// The launch, for a caller that enqueues it; describes the weights for bulk copies, so make it once.
+Result<gpu::KernelLaunch> moe_gemm_launch(const MoeGemmPlan& plan, const MoeGemmTensors& tensors);
+
+/// Sum over a token's experts, residual and norms. Errors   kUnsupported: dim no multiple of 8 or over 8192.
+struct MoeCombinePlan {
+  gpu::GpuBackend* device = nullptr;
+  gpu::KernelHandle kernel;
+  gpu::Dim3 grid, block;
+};
+Result<MoeCombinePlan> plan_moe_combine(gpu::GpuBackend& device, std::int64_t dim, int tokens_max);
+gpu::KernelLaunch moe_combine_launch(const MoeCombinePlan& plan, const MoeCombineArgs& args);
+
+}  // namespace met::ops::cuda
