@@ -61,6 +61,7 @@ void print_header(const engine::LoadedModel& model, double bandwidth) {
               static_cast<double>(model.weight_bytes) / 1e6);
   for (const engine::Phase& phase : model.phases)
     std::printf("start: %-20s %9.1f ms\n", phase.name.c_str(), phase.ms);
+  std::fflush(stdout);
 }
 
 // The cells that drive steps themselves.

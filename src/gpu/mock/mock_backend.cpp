@@ -21,7 +21,7 @@ MockBackend::MockBackend(const MockOptions& options) : options_(options), next_a
            .hardware = "mock",
            .arch = "mock",
            .multiprocessors = options.multiprocessors,
-           .shared_memory_max = std::size_t{48} << 10,
+           .shared_memory_max = options.shared_memory_max,
            .unified_memory = false,
            .feeds_ids = true};
 }

@@ -17,6 +17,7 @@ struct MockOptions {
   std::size_t total = std::size_t{128} << 30;
   std::size_t free = std::size_t{120} << 30;  ///< before the first allocation
   int multiprocessors = 48;
+  std::size_t shared_memory_max = std::size_t{48} << 10;
 };
 
 struct LaunchRecord {

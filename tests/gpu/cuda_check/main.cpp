@@ -1,10 +1,10 @@
 // Carried to a machine with a GPU: correctness and speed of the device operations through the CUDA backend.
-// usage: gpu_cuda_check [--no-timing] [PART OF A GROUP'S NAME]
+// usage: gpu_cuda_check [--no-timing | --timing-only] [PART OF A GROUP'S NAME]
 // Exit status: 0 passed or no driver, 1 failed.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <iterator>
 
 #include "gpu/cuda/cuda_backend.h"
 #include "kernels/arch.h"
@@ -46,33 +46,45 @@ Result<> print_transfers(GpuBackend& gpu) {
   return {};
 }
 
-/// Cases of the groups whose name holds `only`.
-Result<std::vector<OpCase>> chosen_cases(GpuBackend& gpu, std::string_view only, bool timed) {
-  std::vector<OpCase> cases;
-  for (const CaseGroup& group : kGroups) {
-    if (std::string_view(group.name).find(only) == std::string_view::npos) continue;
-    MET_ASSIGN(std::vector<OpCase> made, group.make(gpu, timed));
-    std::ranges::move(made, std::back_inserter(cases));
-  }
-  return cases;
+bool chosen(const CaseGroup& group, std::string_view only) {
+  return std::string_view(group.name).find(only) != std::string_view::npos;
 }
 
-Result<bool> correctness(const kernels::Target& target, std::string_view only) {
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Runs a group's cases; one line tells how many failed.
+Result<bool> check_group(const kernels::Target& target, const CaseGroup& group) {
+  const auto begin = std::chrono::steady_clock::now();
   MET_ASSIGN(const auto gpu, cuda::CudaBackend::open(target, {.redzones = true, .check_bounds = true}));
-  MET_ASSIGN(const std::vector<OpCase> cases, chosen_cases(*gpu, only, false));
+  MET_ASSIGN(const std::vector<OpCase> cases, group.make(*gpu, false));
   std::size_t failed = 0;
   for (const OpCase& op : cases) {
     MET_ASSIGN(const bool good, run_case(*gpu, op));
     failed += good ? 0 : 1;
   }
-  std::printf("operations: %zu cases, each eager and replayed twice, with guard bands: %zu failed\n",
-              cases.size(), failed);
+  std::printf("%-18s %4zu cases, each eager and replayed twice, with guard bands: %zu failed, %.1f s\n",
+              group.name, cases.size(), failed, seconds_since(begin));
   for (const SiteUse& use : gpu->allocations()) {
     if (use.live_count == 0) continue;
     std::printf("FAILED: %zu allocations of '%s' are left\n", use.live_count, use.site.c_str());
     ++failed;
   }
+  std::fflush(stdout);
   return failed == 0;
+}
+
+/// A group that cannot be made or run is told, and the others go on.
+bool correctness(const kernels::Target& target, std::string_view only) {
+  bool good = true;
+  for (const CaseGroup& group : kGroups) {
+    if (!chosen(group, only)) continue;
+    const Result<bool> result = check_group(target, group);
+    if (!result) std::printf("FAILED: %s: %s\n", group.name, result.error().message.c_str());
+    good = good && result && *result;
+  }
+  return good;
 }
 
 Result<> speed(const kernels::Target& target, std::string_view only) {
@@ -81,12 +93,16 @@ Result<> speed(const kernels::Target& target, std::string_view only) {
   MET_ASSIGN(const double bandwidth, read_bandwidth(*gpu));
   std::printf("%-20s %-24s %9s  (least to most) %12s %13s  share of read bandwidth\n", "operation", "shape",
               "median", "bytes", "rate");
-  MET_ASSIGN(const std::vector<OpCase> cases, chosen_cases(*gpu, only, true));
-  for (const OpCase& op : cases) MET_TRY(time_case(*gpu, op, bandwidth));
+  for (const CaseGroup& group : kGroups) {
+    if (!chosen(group, only)) continue;
+    MET_ASSIGN(const std::vector<OpCase> cases, group.make(*gpu, true));
+    for (const OpCase& op : cases) MET_TRY(time_case(*gpu, op, bandwidth));
+    std::fflush(stdout);
+  }
   return {};
 }
 
-Result<bool> run(bool timed, std::string_view only) {
+Result<bool> run(bool tested, bool timed, std::string_view only) {
   MET_ASSIGN(const auto probe, cuda::probe(0));
   const std::string_view hardware = kernels::hardware_for_capability(probe.major, probe.minor);
   const kernels::Target* target = target_for(hardware);
@@ -104,7 +120,7 @@ Result<bool> run(bool timed, std::string_view only) {
                 target->model.data(), static_cast<int>(target->quant.size()), target->quant.data(),
                 static_cast<int>(target->closure_hash.size()), target->closure_hash.data());
   }
-  MET_ASSIGN(const bool good, correctness(*target, only));
+  const bool good = !tested || correctness(*target, only);
   if (timed) MET_TRY(speed(*target, only));
   return good;
 }
@@ -118,15 +134,18 @@ int main(int argc, char** argv) {
     std::printf("skipped: %s\n", driver.error().message.c_str());
     return driver.error().message.starts_with("no CUDA driver") ? 0 : 1;
   }
+  bool tested = true;
   bool timed = true;
   std::string_view only;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--no-timing") == 0)
       timed = false;
+    else if (std::strcmp(argv[i], "--timing-only") == 0)
+      tested = false;
     else
       only = argv[i];
   }
-  const auto result = gpu::check::run(timed, only);
+  const auto result = gpu::check::run(tested, timed, only);
   if (!result)
     std::printf("FAILED: %s: %s\n", std::string(name(result.error().code)).c_str(),
                 result.error().message.c_str());

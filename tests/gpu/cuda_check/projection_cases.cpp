@@ -246,6 +246,7 @@ std::vector<Shape> probing_shapes() {
       for (const int split : {1, 2}) {
         const ProjectionTile tile{.rows = rows,
                                   .split = split,
+                                  .teams = 1,
                                   .chunks = room > 64 ? 1 : 2,
                                   .stages = 0,
                                   .flight = 0,
