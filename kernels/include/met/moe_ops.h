@@ -24,6 +24,28 @@ struct MoeRouterArgs {
   std::int32_t* finished;  // [ceil(tokens / 16) + 1], zero before and after each launch
 };
 
+/// Products of few tokens with their experts (module `moe_few`), which are chosen from the router's logits as MoeRouterArgs
+/// says; slot j of a token is its j-th choice.
+///   moe_few_gate_up  y[t, j, i] = act(gate_i . x[t]) * (up_i . x[t]), rows of an expert's W alternate 8 of gate, 8 of up
+///   moe_few_down     h = residual[t] + sum_j weight_j * (W_j x[t, j]), then as ProjectionArgs with kResidual
+struct MoeFewArgs {
+  const float* logits;  // [tokens, experts]
+  const StepCounts* counts;
+  const Bf16Bits* weights;  // [experts, n, k]
+  const Bf16Bits* x;        // [tokens, k], or [tokens, top_k, k]
+  Bf16Bits* y;              // [tokens, top_k, n / 2]
+  Bf16Bits* residual;       // [tokens, n], as scaled
+  const float* next_norm;   // [n]
+  Bf16Bits* scaled;
+  float* squares;  // [tokens, n / 16]
+  std::int32_t experts;
+  std::int32_t top_k;
+  std::int32_t renormalise;
+  std::int32_t n;
+  std::int32_t k;
+  Epilogue epilogue;  // kSiluMul or kGeluMul
+};
+
 /// Products of a mixture layer (module `moe_gemm`): for each place p of expert e
 ///   s[n] = sum_k W[e, n, k] x[row, k], row = tokens[p] where `gathers`, else p
 ///   kStore   y[p, n] = s;   kSiluMul, kGeluMul  rows of W alternate 8 of gate, 8 of up; y[p, n / 2] = act(gate) * up

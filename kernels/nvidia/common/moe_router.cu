@@ -11,10 +11,12 @@
 // Launch   256 threads, dependent, grid {ceil(tokens_max / 16), groups}. moe_router: groups = ceil(experts / 8), a block
 //          takes 16 tokens and 8 experts, its warps share k. moe_router_wide: one group, a warp takes 8 experts after
 //          8 experts. The last block of 16 tokens to finish chooses their experts, the last of all orders the pairs.
+//          moe_logits: groups = ceil(experts / 8); only logits and normed are written, `moe_few` chooses.
 // Cost     reads the router's weights once for each 16 tokens (from L2), x once a group.
 #include <cstdint>
 
 #include "met/moe_ops.h"
+#include "moe_tile.cuh"
 #include "pdl.cuh"
 #include "vector.cuh"
 
@@ -24,32 +26,8 @@ constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
 constexpr int kTokens = 16;  // of a block: the m side of the product
 constexpr int kGroup = 8;    // experts of a product: the n side
-constexpr int kStep = 32;    // of k: a 16-byte load of each thread of four
 constexpr int kExpertsMax = 512;
 constexpr unsigned kAll = 0xffffffffU;
-
-/// The part of a 16 x 8 product that a thread holds: tokens g and g + 8, experts 2 q and 2 q + 1; g = lane / 4,
-/// q = lane % 4.
-struct Tile {
-  float v[4] = {};
-};
-
-__device__ inline void multiply(Tile& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
-                                unsigned b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, "
-      "%3};"
-      : "+f"(c.v[0]), "+f"(c.v[1]), "+f"(c.v[2]), "+f"(c.v[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
-/// Adds 32 of k: each thread has 8 neighbouring values of its two tokens and its expert. Which k meet in a product does
-/// not matter as long as both sides agree.
-__device__ inline void multiply(Tile& c, const uint4& low, const uint4& high, const uint4& weight) {
-  multiply(c, low.x, high.x, low.y, high.y, weight.x, weight.y);
-  multiply(c, low.z, high.z, low.w, high.w, weight.z, weight.w);
-}
 
 /// Sums x[tokens] . router[experts of the group at `first`] over k = kStep * (begin, begin + by, …).
 __device__ inline Tile products(const met::MoeRouterArgs& args, int token, int tokens, int first, int begin,
@@ -73,17 +51,19 @@ __device__ inline Tile products(const met::MoeRouterArgs& args, int token, int t
   return c;
 }
 
-/// 1 / rms of the block's tokens; 1 where rows are normalised already.
+/// 1 / rms of the block's tokens; 1 where rows are normalised already. A warp takes a token after another.
 __device__ inline void inverse_rms(const met::MoeRouterArgs& args, int token, int tokens, float* inverse) {
-  if (threadIdx.x >= kTokens) return;
-  const int t = token + static_cast<int>(threadIdx.x);
-  float value = 1;
-  if (args.norm.parts != nullptr && t < tokens) {
-    float sum = 0;
-    for (int i = 0; i < args.norm.count; ++i) sum += args.norm.parts[t * args.norm.count + i];
-    value = rsqrtf(sum / static_cast<float>(args.hidden) + args.norm.eps);
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  for (int row = static_cast<int>(threadIdx.x) / kWarp; row < kTokens; row += kWarps) {
+    const int t = token + row;
+    float value = 1;
+    if (args.norm.parts != nullptr && t < tokens) {
+      float sum = 0;
+      for (int i = lane; i < args.norm.count; i += kWarp) sum += args.norm.parts[t * args.norm.count + i];
+      value = rsqrtf(warp_sum(sum) / static_cast<float>(args.hidden) + args.norm.eps);
+    }
+    if (lane == 0) inverse[row] = value;
   }
-  inverse[threadIdx.x] = value;
 }
 
 /// Stores the group's share of the normalised rows.
@@ -112,12 +92,6 @@ __device__ inline void store_logits(const met::MoeRouterArgs& args, const Tile& 
     if (token + row < tokens && e + i % 2 < args.experts)
       args.logits[static_cast<std::int64_t>(token + row) * args.experts + e + i % 2] = c.v[i] * inverse[row];
   }
-}
-
-/// Rises with the value.
-__device__ inline unsigned key_of(float value) {
-  const unsigned bits = __float_as_uint(value + 0.0F);
-  return bits ^ (bits & 0x80000000U ? 0xffffffffU : 0x80000000U);
 }
 
 /// One token's experts, by a warp. `places` holds the experts until the pairs are ordered.
@@ -257,6 +231,24 @@ __device__ inline void finish(const met::MoeRouterArgs& args, int token, int tok
   order_pairs(args, tokens, shared);
 }
 
+/// Adds the warps' shares of k in order and stores the logits.
+__device__ inline void join_parts(const met::MoeRouterArgs& args, const Tile& part, int token, int tokens,
+                                  int first, const float* inverse, float (*parts)[kTokens][kGroup]) {
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int g = static_cast<int>(threadIdx.x) % kWarp / 4;
+  const int e = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) parts[warp][g + i / 2 * 8][e + i % 2] = part.v[i];
+  __syncthreads();
+  if (warp != 0) return;
+  Tile sum;
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) sum.v[i] += parts[w][g + i / 2 * 8][e + i % 2];
+  store_logits(args, sum, token, tokens, first, inverse);
+}
+
 /// Without tokens there are no pairs.
 __device__ inline void no_pairs(const met::MoeRouterArgs& args) {
   if (blockIdx.x != 0 || blockIdx.y != 0) return;
@@ -282,19 +274,7 @@ extern "C" __global__ __launch_bounds__(kThreads) void moe_router(
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int first = static_cast<int>(blockIdx.y) * kGroup;
   const Tile part = products(args, token, tokens, first, warp, kWarps);
-  const int g = static_cast<int>(threadIdx.x) % kWarp / 4;
-  const int e = static_cast<int>(threadIdx.x) % 4 * 2;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) shared.parts[warp][g + i / 2 * 8][e + i % 2] = part.v[i];
-  __syncthreads();
-  if (warp == 0) {
-    Tile sum;
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-#pragma unroll
-      for (int w = 0; w < kWarps; ++w) sum.v[i] += shared.parts[w][g + i / 2 * 8][e + i % 2];
-    store_logits(args, sum, token, tokens, first, inverse);
-  }
+  join_parts(args, part, token, tokens, first, inverse, shared.parts);
   store_normed(args, token, tokens, inverse);
   finish(args, token, tokens, shared.order);
 }
@@ -316,4 +296,49 @@ extern "C" __global__ __launch_bounds__(kThreads) void moe_router_wide(
     store_logits(args, products(args, token, tokens, first, 0, 1), token, tokens, first, inverse);
   store_normed(args, token, tokens, inverse);
   finish(args, token, tokens, order);
+}
+
+/// Logits alone, for few tokens: the router's weights are on their way before the wait.
+extern "C" __global__ __launch_bounds__(kThreads) void moe_logits(
+    const __grid_constant__ met::MoeRouterArgs args) {
+  constexpr int kEarly = 8;  // loads of a thread
+  __shared__ float parts[kWarps][kTokens][kGroup];
+  __shared__ float inverse[kTokens];
+  launch_dependents();
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int g = static_cast<int>(threadIdx.x) % kWarp / 4;
+  const int at = static_cast<int>(threadIdx.x) % 4 * kLanes;
+  const int first = static_cast<int>(blockIdx.y) * kGroup;
+  const auto k_of = [&](int i) { return (warp + i * kWarps) * kStep; };
+  uint4 weights[kEarly] = {};
+  if (first + g < args.experts) {
+    const auto* row = args.router + static_cast<std::int64_t>(first + g) * args.hidden + at;
+#pragma unroll
+    for (int i = 0; i < kEarly; ++i)
+      if (k_of(i) < args.hidden) weights[i] = __ldg(reinterpret_cast<const uint4*>(row + k_of(i)));
+  }
+  wait_for_producers();
+  const int tokens = args.counts->tokens;
+  const int token = static_cast<int>(blockIdx.x) * kTokens;
+  if (token >= tokens) return;
+  const auto* low = args.x + static_cast<std::int64_t>(token + g) * args.hidden + at;
+  const auto* high = low + std::int64_t{8} * args.hidden;
+  uint4 lows[kEarly] = {};
+  uint4 highs[kEarly] = {};
+#pragma unroll
+  for (int i = 0; i < kEarly; ++i) {
+    if (k_of(i) >= args.hidden) continue;
+    if (token + g < tokens) lows[i] = *reinterpret_cast<const uint4*>(low + k_of(i));
+    if (token + g + 8 < tokens) highs[i] = *reinterpret_cast<const uint4*>(high + k_of(i));
+  }
+  inverse_rms(args, token, tokens, inverse);
+  Tile part;
+#pragma unroll
+  for (int i = 0; i < kEarly; ++i)
+    if (k_of(i) < args.hidden) multiply(part, lows[i], highs[i], weights[i]);
+  const Tile rest = products(args, token, tokens, first, warp + kEarly * kWarps, kWarps);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) part.v[i] += rest.v[i];
+  join_parts(args, part, token, tokens, first, inverse, parts);
+  store_normed(args, token, tokens, inverse);
 }

@@ -69,6 +69,7 @@ Result<> time_case(GpuBackend& gpu, const OpCase& op, double bandwidth);
 using CaseMaker = Result<std::vector<OpCase>> (*)(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> rope_kv_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> moe_cases(GpuBackend& gpu, bool timed);
+Result<std::vector<OpCase>> moe_few_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> prefill_attention_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> embedding_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> decode_attention_cases(GpuBackend& gpu, bool timed);
@@ -87,7 +88,8 @@ struct CaseGroup {
 };
 inline constexpr CaseGroup kGroups[] = {{"rope_kv", rope_kv_cases},
                                         {"prefill_attention", prefill_attention_cases},
-                                        {"moe", moe_cases},
+                                        {"moe_gemm", moe_cases},
+                                        {"moe_few", moe_few_cases},
                                         {"embedding", embedding_cases},
                                         {"residual_norm", residual_norm_cases},
                                         {"decode_attention", decode_attention_cases},
