@@ -77,7 +77,6 @@ Result<> check_cuda_model(const config::ModelConfig& model) {
                        std::string(what) + " is not served on CUDA devices; --device cpu serves it");
   };
   if (model.gguf) return refuse("a GGUF file");
-  if (model.fp8) return refuse("a checkpoint of FP8 weights");
   if (model.experts > 0) return refuse("a mixture of experts");
   return {};
 }
@@ -217,7 +216,7 @@ Result<Prepared> prepare(const config::Settings& settings, const Progress& progr
       });
   watch.lap("device");
   p.runner.cache = cache_type(settings, cuda);
-  if (settings.quantization == "fp8") p.runner.weights = DType::kF8E4M3;
+  if (settings.quantization == "fp8" || p.description.model.fp8) p.runner.weights = DType::kF8E4M3;
   p.factory =
       (cuda ? cuda_factory : host_factory)(*p.device, p.checkpoint.get(), settings, p.runner.cache, progress);
   MET_TRY(p.factory->check(p.description.model));

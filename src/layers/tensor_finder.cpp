@@ -1,6 +1,7 @@
 #include "layers/tensor_finder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace met::layers {
@@ -115,6 +116,14 @@ TensorFinder::ScaleLayout TensorFinder::scale_layout(const MatrixName& matrix) c
   if (fp8_->granularity == Granularity::kTensor) return {name, matrix.n, 1};
   if (fp8_->granularity == Granularity::kRow) return {name, 1, 1};
   return {name, config::kFp8Block, (matrix.k + config::kFp8Block - 1) / config::kFp8Block};
+}
+
+Result<std::vector<float>> TensorFinder::read_scales(const MatrixName& matrix) const {
+  const std::string name = scale_layout(matrix).name;
+  MET_ASSIGN(std::vector<float> scales, read_floats(name, *find(name)));
+  if (!std::ranges::all_of(scales, [](float v) { return std::isfinite(v); }))
+    return corrupt(name, name + " holds a value that is not finite");
+  return scales;
 }
 
 void TensorFinder::require_scales(const MatrixName& matrix) {

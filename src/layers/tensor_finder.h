@@ -52,6 +52,11 @@ class TensorFinder {
     std::int64_t groups = 1;  ///< scales along k: 1, or one each config::kFp8Block values
   };
   ScaleLayout scale_layout(const MatrixName& matrix) const;
+  /// Whether E4M3 matrices are declared: only then they have scales.
+  bool scales_declared() const { return fp8_.has_value(); }
+  /// The scales of an E4M3 matrix, [ceil(n / rows), groups]. Errors: kDataLoss naming a tensor with a value that is not
+  /// finite.
+  Result<std::vector<float>> read_scales(const MatrixName& matrix) const;
   /// The same for a vector of F32, F16 or BF16.
   const weights::TensorView* require_vector(const std::string& name, std::int64_t size);
   /// Whatever its shape, without noting anything.

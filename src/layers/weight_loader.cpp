@@ -17,14 +17,6 @@ void WeightLoader::advance(std::size_t bytes) {
   if (options_.progress) options_.progress(done_, total_);
 }
 
-Result<std::vector<float>> WeightLoader::read_scales(const MatrixName& matrix) const {
-  const std::string name = finder_.scale_layout(matrix).name;
-  MET_ASSIGN(std::vector<float> scales, read_floats(name, *finder_.find(name)));
-  if (!std::ranges::all_of(scales, [](float v) { return std::isfinite(v); }))
-    return corrupt(name, name + " holds a value that is not finite");
-  return scales;
-}
-
 Result<ops::LinearPart> WeightLoader::source(const MatrixName& matrix,
                                              std::deque<std::vector<float>>& scales) const {
   const weights::TensorView& tensor = *finder_.find(weight_of(matrix));
@@ -33,7 +25,7 @@ Result<ops::LinearPart> WeightLoader::source(const MatrixName& matrix,
                        .n = matrix.n,
                        .scales = {}};
   if (tensor.dtype != DType::kF8E4M3) return part;
-  MET_ASSIGN(scales.emplace_back(), read_scales(matrix));
+  MET_ASSIGN(scales.emplace_back(), finder_.read_scales(matrix));
   const TensorFinder::ScaleLayout layout = finder_.scale_layout(matrix);
   part.scales = {.values = scales.back(), .rows = layout.rows, .groups = layout.groups};
   return part;

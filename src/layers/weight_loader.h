@@ -76,7 +76,6 @@ class WeightLoader {
                                      std::size_t bytes);
   /// The matrix in the checkpoint's memory; scales of E4M3 are kept in `scales`.
   Result<ops::LinearPart> source(const MatrixName& matrix, std::deque<std::vector<float>>& scales) const;
-  Result<std::vector<float>> read_scales(const MatrixName& matrix) const;
   std::optional<DType> expert_type(const std::vector<MatrixName>& matrices, int count);
   Result<std::vector<Packing>> expert_sources(const std::vector<MatrixName>& matrices, int count, DType type,
                                               std::size_t stride,

@@ -1,4 +1,4 @@
-// Checkpoints of the CUDA families on the device: BF16 activations against the reference's logits and greedy texts,
+// Checkpoints of the CUDA families on the device, of floats and of E4M3: against the reference's logits and greedy texts,
 // prefill against decode, alone against in a batch. Skipped where there is no device.
 #include <gtest/gtest.h>
 
@@ -14,9 +14,11 @@
 namespace met::golden {
 namespace {
 
-constexpr const char* kNames[] = {"gemma3-a",  "gemma3-b",  "llama-a",   "llama-b",  "llama-c",
-                                  "mistral-a", "mistral-b", "qwen2-a",   "qwen2-b",  "qwen3-a",
-                                  "qwen3-b",   "qwen3-c",   "smollm3-a", "smollm3-b"};
+constexpr const char* kNames[] = {
+    "gemma3-a",          "gemma3-b",         "llama-a",         "llama-b",           "llama-c",
+    "mistral-a",         "mistral-b",        "qwen2-a",         "qwen2-b",           "qwen3-a",
+    "qwen3-b",           "qwen3-c",          "smollm3-a",       "smollm3-b",         "llama-fp8-block",
+    "llama-fp8-channel", "llama-fp8-tensor", "qwen3-fp8-block", "qwen3-fp8-channel", "qwen3-fp8-tensor"};
 
 std::vector<std::string> names() {
   std::vector<std::string> out;
@@ -24,6 +26,14 @@ std::vector<std::string> names() {
     if (std::filesystem::exists(golden_root() / name)) out.emplace_back(name);
   return out;
 }
+
+// Products of a checkpoint of E4M3 matrices round the rows that they read to E4M3, with a scale for 128 values: a float32
+// model with that rounding alone is 0.05 to 0.125 off the reference's logits on these prompts.
+constexpr double kE4m3Rows = 0.2;
+bool is_fp8(const std::string& name) { return name.find("-fp8-") != std::string::npos; }
+
+// However the rows of a prompt are spread over steps.
+double agreement(const std::string& name) { return is_fp8(name) ? kE4m3Rows : 0.1; }
 
 config::Settings cuda_settings(const std::string& name) {
   config::Settings settings;
@@ -64,16 +74,18 @@ class CudaGolden : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(CudaGolden, Bf16MeetsTheReference) {
+TEST_P(CudaGolden, MeetsTheReference) {
   TestModel model(cuda_settings(GetParam()));
   int sequence = 0;
   const std::vector<Prompt> prompts = read_prompts(GetParam());
   const Noise reference = bf16_noise(GetParam());
   for (std::size_t p = 0; p < prompts.size(); ++p) {
     const Prompt& prompt = prompts[p];
-    const double bound = std::max(0.03, 3 * reference.relative_rms.at(p));
+    const double bound = is_fp8(GetParam()) ? kE4m3Rows : std::max(0.03, 3 * reference.relative_rms.at(p));
     std::vector<float> now = model.step({{.sequence = ++sequence, .ids = prompt.ids}})[0];
-    EXPECT_LE(relative_rms(now, prompt.last_logits), bound) << prompt.ids.size() << " tokens";
+    const double error = relative_rms(now, prompt.last_logits);
+    EXPECT_LE(error, bound) << prompt.ids.size() << " tokens";
+    RecordProperty("relative_rms_" + std::to_string(p), std::to_string(error));
     const double noise = std::max(reference.max_abs, max_error(now, prompt.last_logits));
     for (std::size_t i = 0; i < prompt.greedy.size(); ++i) {
       if (prompt.margins[i] >= 2 * noise) {
@@ -90,7 +102,7 @@ TEST_P(CudaGolden, ChunksAndCachedPrefixesAgree) {
   for (const Prompt& prompt : read_prompts(GetParam())) {
     for (const std::size_t chunk : {std::size_t{1}, std::size_t{7}, std::size_t{16}, std::size_t{64}}) {
       const std::vector<float> last = model.step_in_chunks(++sequence, prompt.ids, chunk);
-      EXPECT_LE(relative_rms(last, prompt.last_logits), 0.1) << "chunks of " << chunk;
+      EXPECT_LE(relative_rms(last, prompt.last_logits), agreement(GetParam())) << "chunks of " << chunk;
     }
   }
 }
@@ -111,14 +123,14 @@ TEST_P(CudaGolden, MixedStepsAndBatchesAgree) {
   decode.push_back({.sequence = kRows, .ids = longest.ids});
   const auto mixed = model.step(decode);
   for (std::size_t i = 0; i < mixed.size(); ++i)
-    EXPECT_LE(relative_rms(mixed[i], longest.last_logits), 0.1) << "row " << i;
+    EXPECT_LE(relative_rms(mixed[i], longest.last_logits), agreement(GetParam())) << "row " << i;
   std::vector<TestModel::Feed> next;
   for (int i = 0; i < kRows; ++i) next.push_back({.sequence = i, .ids = {longest.greedy.at(0)}});
   const auto batch = model.step(next);
   for (const auto& row : batch) EXPECT_EQ(row, batch[0]) << "rows of one step with equal inputs";
 }
 
-// Matrices rounded to E4M3 while loading, and a cache of E4M3: near the reference, in prefill and in decode.
+// Matrices rounded to E4M3 while loading (those that are E4M3 stay as they are), and a cache of E4M3: near the reference, in prefill and in decode.
 TEST_P(CudaGolden, Fp8StaysInsideItsNoise) {
   for (const bool weights : {true, false}) {
     config::Settings settings = cuda_settings(GetParam());

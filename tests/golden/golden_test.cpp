@@ -101,8 +101,8 @@ TEST_P(Golden, ChunksBatchesAndCachedPrefixesGiveTheSameBits) {
 
 // The CUDA recipes do not read these: refused before a device is looked for.
 TEST(GoldenDevices, WhatCudaDoesNotServeIsRefusedInOneSentence) {
-  for (const auto& [name, what] : {std::pair{"llama-fp8-block", "FP8"}, std::pair{"gguf-llama-Q8_0", "GGUF"},
-                                   std::pair{"qwen3_moe-a", "mixture"}}) {
+  for (const auto& [name, what] :
+       {std::pair{"gguf-llama-Q8_0", "GGUF"}, std::pair{"qwen3_moe-a", "mixture"}}) {
     if (!fs::exists(golden_root() / name)) continue;
     config::Settings settings = host_settings(name, "int8");
     settings.device = "cuda";

@@ -10,6 +10,7 @@ namespace met::layers::cuda {
 
 namespace {
 
+constexpr int kProjectionRows = 64;   // of the largest decode step whose products are projections
 constexpr int kSmallestPrefill = 64;  // tokens that the least prefill plan is for
 // A projection of few rows leaves room on its multiprocessor for the attention in front of it or behind it.
 constexpr int kFewRows = 8;
@@ -82,6 +83,11 @@ const ops::cuda::GemmTile& invariant_tile(DType weights) {
   return *it;
 }
 
+bool has_block_scales(const DecoderLayerWeights& layer) {
+  return layer.qkv.block_scales || layer.out.block_scales || layer.gate_up.block_scales ||
+         layer.down.block_scales;
+}
+
 std::size_t bytes_of_inputs(const Decoder::Limits& limits) {
   // A bucket may be larger than the step that it serves.
   const StepCapacity largest{limits.step.tokens + limits.step.rows, limits.step.rows,
@@ -104,6 +110,7 @@ Decoder::Decoder(gpu::GpuBackend& device, const config::ModelConfig& config, Dec
       config_(config),
       weights_(std::move(weights)),
       limits_(limits),
+      block_scales_(std::ranges::any_of(weights_.layers, has_block_scales)),
       routes_(device),
       input_bytes_(bytes_of_inputs(limits)),
       cache_block_bytes_(bytes_of(limits.cache, ops::kv_elements(1, config.kv_heads, config.head_dim))),
@@ -124,37 +131,70 @@ void Decoder::log_route(std::string_view op, int tokens, std::int64_t n, std::in
             std::to_string(tokens) + " tokens: " + route);
 }
 
+template <class Plan, class Make>
+Result<> Decoder::plan_product(DeviceMatrix DecoderLayerWeights::* matrix, ByStorage<Plan>& plans,
+                               const Make& make) {
+  for (const DecoderLayerWeights& layer : weights_.layers) {
+    std::optional<Plan>& plan = plans.at(layer.*matrix);
+    if (plan) continue;
+    MET_ASSIGN(plan, make(layer.*matrix));
+  }
+  return {};
+}
+
+bool Decoder::reads_codes(DeviceMatrix DecoderLayerWeights::* matrix) const {
+  return std::ranges::any_of(weights_.layers, [&](const DecoderLayerWeights& layer) {
+    return (layer.*matrix).type == DType::kF8E4M3;
+  });
+}
+
+// Larger decode steps are bound by arithmetic: they go the way of prefill (docs/performance.md, Hopper). With
+// --batch-invariant all rows go that way, for their bits must not depend on what else is in the step; and where weights
+// have a scale a block, which the decode projection does not read.
+bool Decoder::projects(int bucket) const {
+  return bucket <= kProjectionRows && !limits_.batch_invariant && !block_scales_;
+}
+
+Result<ops::cuda::ProjectionPlan> Decoder::plan_projection(const DeviceMatrix& matrix, int bucket,
+                                                           Epilogue epilogue) {
+  MET_ASSIGN(auto made,
+             ops::cuda::plan_projection(device_, {.n = matrix.n,
+                                                  .k = matrix.k,
+                                                  .tokens = bucket,
+                                                  .tokens_max = static_cast<int>(token_rows(limits_)),
+                                                  .weights = matrix.type,
+                                                  .epilogue = epilogue,
+                                                  .shared_max = bucket <= kFewRows ? kSharedBeside : 0}));
+  MET_CHECK(epilogue != Epilogue::kResidual || made.squares_count <= kSquareParts,
+            "a projection has more tiles than the buffer of squares has room for");
+  log_route("projection", bucket, matrix.n, matrix.k,
+            std::to_string(made.columns) + " columns, tiles of " + std::to_string(made.tile.rows) +
+                " rows, k in " + std::to_string(made.tile.split) + ", " + std::to_string(made.tile.stages) +
+                " stages");
+  return made;
+}
+
 Result<> Decoder::plan_decode() {
+  using Weights = DecoderLayerWeights;
   const std::int64_t hidden = config_.hidden;
-  const DecoderLayerWeights& first = weights_.layers.front();
+  const Epilogue activation = weights_.layers.front().activation;
   const Epilogue join = config_.post_norms ? Epilogue::kStore : Epilogue::kResidual;
   for (const int bucket : limits_.buckets) {
     DecodePlans plans;
     plans.bucket = bucket;
-    const auto plan = [&](const DeviceMatrix& matrix,
-                          Epilogue epilogue) -> Result<ops::cuda::ProjectionPlan> {
-      MET_ASSIGN(auto made,
-                 ops::cuda::plan_projection(device_, {.n = matrix.n,
-                                                      .k = matrix.k,
-                                                      .tokens = bucket,
-                                                      .tokens_max = static_cast<int>(token_rows(limits_)),
-                                                      .weights = matrix.type,
-                                                      .epilogue = epilogue,
-                                                      .shared_max = bucket <= kFewRows ? kSharedBeside : 0}));
-      log_route("projection", bucket, matrix.n, matrix.k,
-                std::to_string(made.columns) + " columns, tiles of " + std::to_string(made.tile.rows) +
-                    " rows, k in " + std::to_string(made.tile.split) + ", " +
-                    std::to_string(made.tile.stages) + " stages");
-      return made;
+    const auto plan = [&](Epilogue epilogue) {
+      return [this, bucket, epilogue](const DeviceMatrix& matrix) {
+        return plan_projection(matrix, bucket, epilogue);
+      };
     };
-    MET_ASSIGN(plans.qkv, plan(first.qkv, Epilogue::kStore));
-    MET_ASSIGN(plans.out, plan(first.out, join));
-    MET_ASSIGN(plans.gate_up, plan(first.gate_up, first.activation));
-    MET_ASSIGN(plans.down, plan(first.down, join));
+    if (projects(bucket)) {
+      MET_TRY(plan_product(&Weights::qkv, plans.qkv, plan(Epilogue::kStore)));
+      MET_TRY(plan_product(&Weights::out, plans.out, plan(join)));
+      MET_TRY(plan_product(&Weights::gate_up, plans.gate_up, plan(activation)));
+      MET_TRY(plan_product(&Weights::down, plans.down, plan(join)));
+    }
     MET_ASSIGN(plans.attention,
                ops::cuda::plan_decode_attention(device_, attention_shape(config_, limits_, bucket)));
-    MET_CHECK(std::max(plans.out.squares_count, plans.down.squares_count) <= kSquareParts,
-              "a projection has more tiles than the buffer of squares has room for");
     MET_ASSIGN(plans.embedding, ops::cuda::plan_embedding_device(device_, hidden, bucket));
     MET_ASSIGN(plans.norm, ops::cuda::plan_residual_norm(device_, hidden, bucket));
     decode_plans_.push_back(plans);
@@ -176,8 +216,23 @@ Result<> Decoder::plan_decode() {
   return {};
 }
 
+Result<ops::cuda::GemmPlan> Decoder::plan_gemm(const DeviceMatrix& matrix, int tokens, Epilogue epilogue) {
+  const ops::cuda::GemmShape shape{.n = static_cast<int>(matrix.n),
+                                   .k = static_cast<int>(matrix.k),
+                                   .tokens_max = tokens,
+                                   .weights = matrix.type,
+                                   .epilogue = epilogue,
+                                   .block_scales = matrix.block_scales};
+  MET_ASSIGN(auto made, limits_.batch_invariant
+                            ? ops::cuda::plan_gemm(device_, shape, invariant_tile(matrix.type))
+                            : ops::cuda::plan_gemm(device_, shape));
+  log_route("gemm", tokens, matrix.n, matrix.k, std::string(made.tile->entry));
+  return made;
+}
+
 Result<> Decoder::plan_prefill() {
-  const DecoderLayerWeights& first = weights_.layers.front();
+  using Weights = DecoderLayerWeights;
+  const Epilogue activation = weights_.layers.front().activation;
   const Epilogue join = config_.post_norms ? Epilogue::kStore : Epilogue::kResidual;
   int rotary_dim = 0;
   for (const DecoderLayerWeights& layer : weights_.layers)
@@ -186,37 +241,29 @@ Result<> Decoder::plan_prefill() {
   for (int tokens = kSmallestPrefill;; tokens *= 2) {
     PrefillPlans plans;
     plans.tokens = std::min(tokens, tokens_max);
-    const auto plan = [&](const DeviceMatrix& matrix, Epilogue epilogue) -> Result<ops::cuda::GemmPlan> {
-      const ops::cuda::GemmShape shape{.n = static_cast<int>(matrix.n),
-                                       .k = static_cast<int>(matrix.k),
-                                       .tokens_max = plans.tokens,
-                                       .weights = matrix.type,
-                                       .epilogue = epilogue};
-      MET_ASSIGN(auto made, limits_.batch_invariant
-                                ? ops::cuda::plan_gemm(device_, shape, invariant_tile(matrix.type))
-                                : ops::cuda::plan_gemm(device_, shape));
-      log_route("gemm", plans.tokens, matrix.n, matrix.k, std::string(made.tile->entry));
-      return made;
+    const auto plan = [&](Epilogue epilogue) {
+      return [this, epilogue, tokens = plans.tokens](const DeviceMatrix& matrix) {
+        return plan_gemm(matrix, tokens, epilogue);
+      };
     };
-    MET_ASSIGN(plans.qkv, plan(first.qkv, Epilogue::kStore));
-    MET_ASSIGN(plans.out, plan(first.out, join));
-    MET_ASSIGN(plans.gate_up, plan(first.gate_up, first.activation));
-    MET_ASSIGN(plans.down, plan(first.down, join));
+    MET_TRY(plan_product(&Weights::qkv, plans.qkv, plan(Epilogue::kStore)));
+    MET_TRY(plan_product(&Weights::out, plans.out, plan(join)));
+    MET_TRY(plan_product(&Weights::gate_up, plans.gate_up, plan(activation)));
+    MET_TRY(plan_product(&Weights::down, plans.down, plan(join)));
     MET_ASSIGN(plans.embedding, ops::cuda::plan_embedding_device(device_, config_.hidden, plans.tokens));
     MET_ASSIGN(plans.norm, ops::cuda::plan_residual_norm(device_, config_.hidden, plans.tokens));
     MET_ASSIGN(plans.rope_kv, ops::cuda::plan_rope_kv(device_, {.head_dim = config_.head_dim,
                                                                 .rotary_dim = rotary_dim,
                                                                 .cache = limits_.cache,
                                                                 .tokens_max = plans.tokens}));
-    if (limits_.weights == DType::kF8E4M3) {
-      MET_ASSIGN(plans.quantise_hidden,
-                 ops::cuda::plan_quantise(device_, {.k = config_.hidden, .tokens = plans.tokens}));
-      MET_ASSIGN(plans.quantise_attention,
-                 ops::cuda::plan_quantise(device_,
-                                          {.k = static_cast<int>(q_width(config_)), .tokens = plans.tokens}));
-      MET_ASSIGN(plans.quantise_ffn,
-                 ops::cuda::plan_quantise(device_, {.k = config_.ffn, .tokens = plans.tokens}));
-    }
+    const auto quantise = [&](ops::cuda::QuantisePlan& made, std::int64_t k) -> Result<> {
+      MET_ASSIGN(made, ops::cuda::plan_quantise(device_, {.k = static_cast<int>(k), .tokens = plans.tokens}));
+      return {};
+    };
+    if (reads_codes(&Weights::qkv) || reads_codes(&Weights::gate_up))
+      MET_TRY(quantise(plans.quantise_hidden, config_.hidden));
+    if (reads_codes(&Weights::out)) MET_TRY(quantise(plans.quantise_attention, q_width(config_)));
+    if (reads_codes(&Weights::down)) MET_TRY(quantise(plans.quantise_ffn, config_.ffn));
     prefill_plans_.push_back(plans);
     if (plans.tokens == tokens_max) break;
   }
@@ -272,13 +319,23 @@ Result<> Decoder::describe_tensors() {
     MET_ASSIGN(maps.gate_up, weights(layer.gate_up));
     MET_ASSIGN(maps.down, weights(layer.down));
   }
-  const auto rows = [&](gpu::DevicePtr bf16, std::int64_t k) {
-    return ops::cuda::gemm_x_map(device_, tensors_.quantised ? tensors_.quantised : bf16,
-                                 static_cast<int>(token_rows(limits_)), static_cast<int>(k), limits_.weights);
+  const auto rows = [&](gpu::DevicePtr bf16, std::int64_t k, bool codes) -> Result<RowMaps> {
+    const auto count = static_cast<int>(token_rows(limits_));
+    const auto map = [&](gpu::DevicePtr x, DType type) {
+      return ops::cuda::gemm_x_map(device_, x, count, static_cast<int>(k), type);
+    };
+    RowMaps maps{};
+    MET_ASSIGN(maps.bf16, map(bf16, DType::kBF16));
+    if (codes) {
+      MET_ASSIGN(maps.e4m3, map(tensors_.quantised, DType::kF8E4M3));
+    }
+    return maps;
   };
-  MET_ASSIGN(hidden_map_, rows(tensors_.scaled, config_.hidden));
-  MET_ASSIGN(attention_map_, rows(tensors_.attention, q_width(config_)));
-  MET_ASSIGN(ffn_map_, rows(tensors_.ffn, config_.ffn));
+  using Weights = DecoderLayerWeights;
+  MET_ASSIGN(hidden_map_, rows(tensors_.scaled, config_.hidden,
+                               reads_codes(&Weights::qkv) || reads_codes(&Weights::gate_up)));
+  MET_ASSIGN(attention_map_, rows(tensors_.attention, q_width(config_), reads_codes(&Weights::out)));
+  MET_ASSIGN(ffn_map_, rows(tensors_.ffn, config_.ffn, reads_codes(&Weights::down)));
   return {};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,7 +31,7 @@ class Decoder {
     std::int64_t blocks = 0;     ///< of the pool
     std::int64_t positions = 0;  ///< longest sequence
     DType cache = DType::kBF16;  ///< of K and V, or F8E4M3
-    DType weights = DType::kBF16;  ///< of the layers, or F8E4M3
+    DType weights = DType::kBF16;  ///< of the layers; F8E4M3: some may be
     bool batch_invariant = false;
     bool log_routes = false;  ///< tells once for each product how it is cut
   };
@@ -71,9 +72,29 @@ class Decoder {
   const config::ModelConfig& config() const { return config_; }
 
  private:
+  /// How a matrix of a layer is stored; layers may differ.
+  enum class Storage { kBf16, kE4m3Rows, kE4m3Blocks };
+  static Storage storage_of(const DeviceMatrix& matrix) {
+    if (matrix.type == DType::kBF16) return Storage::kBf16;
+    return matrix.block_scales ? Storage::kE4m3Blocks : Storage::kE4m3Rows;
+  }
+  /// The plans of one product, for every storage that a layer has it in.
+  template <class Plan>
+  struct ByStorage {
+    std::optional<Plan> plans[3];
+    std::optional<Plan>& at(const DeviceMatrix& matrix) {
+      return plans[static_cast<std::size_t>(storage_of(matrix))];
+    }
+    const Plan& of(const DeviceMatrix& matrix) const {
+      const std::optional<Plan>& plan = plans[static_cast<std::size_t>(storage_of(matrix))];
+      MET_CHECK(plan.has_value(), "a matrix stored as none that was planned for");
+      return *plan;
+    }
+  };
+  /// Plans of products only where projects(bucket).
   struct DecodePlans {
     int bucket = 0;
-    ops::cuda::ProjectionPlan qkv, out, gate_up, down;
+    ByStorage<ops::cuda::ProjectionPlan> qkv, out, gate_up, down;
     ops::cuda::DecodeAttentionPlan attention;
     ops::cuda::EmbeddingDevicePlan embedding;
     ops::cuda::ResidualNormPlan norm;
@@ -81,11 +102,20 @@ class Decoder {
   /// Plans for steps of up to so many tokens.
   struct PrefillPlans {
     int tokens = 0;
-    ops::cuda::GemmPlan qkv, out, gate_up, down;
+    ByStorage<ops::cuda::GemmPlan> qkv, out, gate_up, down;
     ops::cuda::EmbeddingDevicePlan embedding;
     ops::cuda::ResidualNormPlan norm;
     ops::cuda::RopeKvPlan rope_kv;
     ops::cuda::QuantisePlan quantise_hidden, quantise_attention, quantise_ffn;  ///< where weights are E4M3
+  };
+  /// Tensor maps of the rows that a product reads: as they are, and in `quantised`.
+  struct RowMaps {
+    DeviceTensorMap bf16, e4m3;
+  };
+  /// A norm, and the matrix whose rows it makes.
+  struct NormFor {
+    const gpu::DeviceMemory& norm;
+    const DeviceMatrix& matrix;
   };
   /// Tensor maps of a layer's products.
   struct LayerMaps {
@@ -95,7 +125,17 @@ class Decoder {
   Decoder(gpu::GpuBackend& device, const config::ModelConfig& config, DecoderWeights weights,
           const Limits& limits);
   Result<> plan_decode();
+  /// Whether a decode step's products are projections, not those of prefill.
+  bool projects(int bucket) const;
+  /// Whether some layer has this matrix in E4M3, for which prefill turns rows into E4M3.
+  bool reads_codes(DeviceMatrix DecoderLayerWeights::* matrix) const;
+  /// A plan for every storage of one matrix, made by `make` from a matrix that has it.
+  template <class Plan, class Make>
+  Result<> plan_product(DeviceMatrix DecoderLayerWeights::* matrix, ByStorage<Plan>& plans, const Make& make);
+  Result<ops::cuda::ProjectionPlan> plan_projection(const DeviceMatrix& matrix, int bucket,
+                                                    Epilogue epilogue);
   Result<> plan_prefill();
+  Result<ops::cuda::GemmPlan> plan_gemm(const DeviceMatrix& matrix, int tokens, Epilogue epilogue);
   void log_route(std::string_view op, int tokens, std::int64_t n, std::int64_t k, const std::string& route);
   const DecodePlans& plans_for(int bucket) const;
   const ops::cuda::ProjectionPlan& head_plan(std::int64_t rows) const;
@@ -110,8 +150,8 @@ class Decoder {
                  const gpu::DeviceMemory* next_norm, gpu::Stream stream) const;
   Result<> decode_attention(std::size_t layer, const DecodePlans& plans, const StepLayout& at,
                             gpu::Stream stream) const;
-  Result<> decode_join(const ops::cuda::ProjectionPlan& plan, const DeviceMatrix& matrix, gpu::DevicePtr x,
-                       const gpu::DeviceMemory& post_norm, const gpu::DeviceMemory& next,
+  Result<> decode_join(const ByStorage<ops::cuda::ProjectionPlan>& product, const DeviceMatrix& matrix,
+                       gpu::DevicePtr x, const gpu::DeviceMemory& post_norm, const gpu::DeviceMemory& next,
                        const DecodePlans& plans, const StepLayout& at, RowSquares& norm,
                        gpu::Stream stream) const;
   Result<> decode_layer(std::size_t layer, const DecodePlans& plans, const StepLayout& at, RowSquares& norm,
@@ -120,21 +160,21 @@ class Decoder {
                              const StepLayout& at, gpu::Stream stream) const;
   /// One product of a step with prefill rows: rows of `x` as they are in BF16, or as `quantised` holds them.
   struct Product {
-    const ops::cuda::GemmPlan& plan;
+    const ByStorage<ops::cuda::GemmPlan>& plans;
     const DeviceMatrix& matrix;
     const DeviceTensorMap& weights;
-    const DeviceTensorMap& x;
+    const RowMaps& x;
     gpu::DevicePtr y;
     std::int64_t width = 0;  ///< of y
     Epilogue epilogue = Epilogue::kStore;
   };
   Result<> multiply(const Product& product, const StepLayout& at, gpu::Stream stream) const;
   Result<> quantise_rows(const ops::cuda::QuantisePlan& plan, gpu::DevicePtr x, const gpu::DeviceMemory* norm,
-                         std::int64_t k, const StepLayout& at, gpu::Stream stream) const;
-  Result<> norm_rows(const gpu::DeviceMemory& norm, const PrefillPlans& plans, const StepLayout& at,
+                         const DeviceMatrix& matrix, const StepLayout& at, gpu::Stream stream) const;
+  Result<> norm_rows(const NormFor& next, const PrefillPlans& plans, const StepLayout& at,
                      gpu::Stream stream) const;
-  Result<> mixed_join(const gpu::DeviceMemory& post_norm, const gpu::DeviceMemory* next,
-                      const PrefillPlans& plans, const StepLayout& at, gpu::Stream stream) const;
+  Result<> mixed_join(const gpu::DeviceMemory& post_norm, const NormFor* next, const PrefillPlans& plans,
+                      const StepLayout& at, gpu::Stream stream) const;
   Result<> mixed_layer(std::size_t layer, const Mixed& step, const PrefillPlans& plans, const StepLayout& at,
                        gpu::Stream stream) const;
   Result<> mixed_head(const Mixed& step, const StepLayout& at, gpu::Stream stream) const;
@@ -143,14 +183,15 @@ class Decoder {
   config::ModelConfig config_;
   DecoderWeights weights_;
   Limits limits_;
+  bool block_scales_ = false;  ///< of some matrix
   gpu::OpCache routes_;
   std::vector<DecodePlans> decode_plans_;              ///< by bucket
   std::vector<ops::cuda::ProjectionPlan> head_plans_;  ///< by rows, 8 to kHeadRows
   std::vector<PrefillPlans> prefill_plans_;            ///< by tokens
   ops::cuda::PrefillAttentionPlan prefill_attention_;
-  std::vector<PrefillAttentionArgs> prefill_args_;              ///< by layer; a step adds its inputs
-  std::vector<LayerMaps> maps_;                                 ///< by layer
-  DeviceTensorMap hidden_map_{}, attention_map_{}, ffn_map_{};  ///< of the rows that products read
+  std::vector<PrefillAttentionArgs> prefill_args_;  ///< by layer; a step adds its inputs
+  std::vector<LayerMaps> maps_;                     ///< by layer
+  RowMaps hidden_map_{}, attention_map_{}, ffn_map_{};
   std::vector<gpu::DeviceMemory> memory_;
   gpu::DevicePtr inputs_;
   gpu::DevicePtr fed_;

@@ -8,8 +8,6 @@ namespace met::layers::cuda {
 
 namespace {
 constexpr std::size_t kBf16Bytes = 2;
-// Decode steps of more rows are bound by arithmetic: they go the way of prefill (docs/performance.md, Hopper).
-constexpr int kProjectionRows = 64;
 }  // namespace
 
 ResidualNormArgs Decoder::norm_args(const StepLayout& at) const {
@@ -65,10 +63,11 @@ Result<> Decoder::decode_attention(std::size_t layer, const DecodePlans& plans, 
 }
 
 // A block's output joins the residual stream; the input of the norm `next` is made, which `norm` then describes.
-Result<> Decoder::decode_join(const ops::cuda::ProjectionPlan& plan, const DeviceMatrix& matrix,
+Result<> Decoder::decode_join(const ByStorage<ops::cuda::ProjectionPlan>& product, const DeviceMatrix& matrix,
                               gpu::DevicePtr x, const gpu::DeviceMemory& post_norm,
                               const gpu::DeviceMemory& next, const DecodePlans& plans, const StepLayout& at,
                               RowSquares& norm, gpu::Stream stream) const {
+  const ops::cuda::ProjectionPlan& plan = product.of(matrix);
   ops::cuda::ProjectionTensors tensors{.weights = matrix.data.data(),
                                        .x = x,
                                        .counts = inputs_ + at.counts,
@@ -105,9 +104,9 @@ Result<> Decoder::decode_join(const ops::cuda::ProjectionPlan& plan, const Devic
 Result<> Decoder::decode_layer(std::size_t layer, const DecodePlans& plans, const StepLayout& at,
                                RowSquares& norm, gpu::Stream stream) const {
   const DecoderLayerWeights& w = weights_.layers[layer];
-  const auto project = [&](const ops::cuda::ProjectionPlan& plan, const DeviceMatrix& matrix,
+  const auto project = [&](const ByStorage<ops::cuda::ProjectionPlan>& product, const DeviceMatrix& matrix,
                            gpu::DevicePtr y, std::int64_t width) {
-    return ops::cuda::projection(plan,
+    return ops::cuda::projection(product.of(matrix),
                                  {.weights = matrix.data.data(),
                                   .x = tensors_.scaled,
                                   .counts = inputs_ + at.counts,
@@ -132,8 +131,7 @@ Result<> Decoder::decode_layer(std::size_t layer, const DecodePlans& plans, cons
 }
 
 Result<> Decoder::decode(int bucket, gpu::Stream stream) const {
-  // One way for all rows, where their bits must not depend on what else is in the step.
-  if (bucket > kProjectionRows || limits_.batch_invariant)
+  if (!projects(bucket))
     return mixed({.capacity = {bucket, bucket, bucket}, .decode_rows = true, .prefill_rows = false}, stream);
   const StepLayout at({bucket, bucket, bucket});
   const DecodePlans& plans = plans_for(bucket);
@@ -184,9 +182,9 @@ Result<> Decoder::prefill_attention(std::size_t layer, const Mixed& step, const 
 Result<> Decoder::multiply(const Product& p, const StepLayout& at, gpu::Stream stream) const {
   const bool join = p.epilogue == Epilogue::kResidual;
   const bool quantised = p.matrix.type == DType::kF8E4M3;
-  return ops::cuda::gemm(p.plan,
+  return ops::cuda::gemm(p.plans.of(p.matrix),
                          {.weights = p.weights,
-                          .x = p.x,
+                          .x = quantised ? p.x.e4m3 : p.x.bf16,
                           .counts = at_device<const StepCounts>(inputs_, at.counts),
                           .weight_scales = at_device<const float>(p.matrix.scales),
                           .x_scales = quantised ? at_device<const float>(tensors_.row_scales) : nullptr,
@@ -196,7 +194,7 @@ Result<> Decoder::multiply(const Product& p, const StepLayout& at, gpu::Stream s
                           .ldy = p.width,
                           .n = static_cast<std::int32_t>(p.matrix.n),
                           .k = static_cast<std::int32_t>(p.matrix.k),
-                          .block_scales = 0,
+                          .block_scales = p.matrix.block_scales,
                           .epilogue = p.epilogue,
                           .tokens_max = 0,
                           .x_scales_ld = quantised ? scales_ld_ : 0},
@@ -205,46 +203,46 @@ Result<> Decoder::multiply(const Product& p, const StepLayout& at, gpu::Stream s
 
 // E4M3 weights read E4M3 rows; BF16 weights read `x` itself.
 Result<> Decoder::quantise_rows(const ops::cuda::QuantisePlan& plan, gpu::DevicePtr x,
-                                const gpu::DeviceMemory* norm, std::int64_t k, const StepLayout& at,
-                                gpu::Stream stream) const {
-  if (limits_.weights == DType::kBF16) return {};
+                                const gpu::DeviceMemory* norm, const DeviceMatrix& matrix,
+                                const StepLayout& at, gpu::Stream stream) const {
+  if (matrix.type == DType::kBF16) return {};
   return ops::cuda::quantise(plan,
                              {.x = at_device<const Bf16Bits>(x),
                               .norm = norm != nullptr ? at_device<const float>(*norm) : nullptr,
                               .y = at_device<std::uint8_t>(tensors_.quantised),
                               .scales = at_device<float>(tensors_.row_scales),
                               .counts = at_device<const StepCounts>(inputs_, at.counts),
-                              .k = static_cast<std::int32_t>(k),
+                              .k = static_cast<std::int32_t>(matrix.k),
                               .scales_ld = scales_ld_,
                               .eps = static_cast<float>(config_.norm_eps)},
                              stream);
 }
 
-// The rows that a product behind `norm` reads.
-Result<> Decoder::norm_rows(const gpu::DeviceMemory& norm, const PrefillPlans& plans, const StepLayout& at,
+// The rows that `next.matrix` reads.
+Result<> Decoder::norm_rows(const NormFor& next, const PrefillPlans& plans, const StepLayout& at,
                             gpu::Stream stream) const {
-  if (limits_.weights == DType::kF8E4M3)
-    return quantise_rows(plans.quantise_hidden, tensors_.hidden, &norm, config_.hidden, at, stream);
+  if (next.matrix.type == DType::kF8E4M3)
+    return quantise_rows(plans.quantise_hidden, tensors_.hidden, &next.norm, next.matrix, at, stream);
   ResidualNormArgs args = norm_args(at);
-  args.norm = at_device<const float>(norm);
+  args.norm = at_device<const float>(next.norm);
   args.normed = at_device<Bf16Bits>(tensors_.scaled);
   return ops::cuda::residual_norm(plans.norm, args, stream);
 }
 
 // Behind a block: its post-norm where it has one, and the norm that the next block reads.
-Result<> Decoder::mixed_join(const gpu::DeviceMemory& post_norm, const gpu::DeviceMemory* next,
+Result<> Decoder::mixed_join(const gpu::DeviceMemory& post_norm, const NormFor* next,
                              const PrefillPlans& plans, const StepLayout& at, gpu::Stream stream) const {
-  const bool quantised = limits_.weights == DType::kF8E4M3;
   if (config_.post_norms) {
+    const bool normed = next != nullptr && next->matrix.type == DType::kBF16;
     ResidualNormArgs args = norm_args(at);
     args.branch = at_device<const Bf16Bits>(tensors_.branch);
     args.post_norm = at_device<const float>(post_norm);
-    if (next != nullptr && !quantised) {
-      args.norm = at_device<const float>(*next);
+    if (normed) {
+      args.norm = at_device<const float>(next->norm);
       args.normed = at_device<Bf16Bits>(tensors_.scaled);
     }
     MET_TRY(ops::cuda::residual_norm(plans.norm, args, stream));
-    if (!quantised) return {};
+    if (normed) return {};
   }
   return next != nullptr ? norm_rows(*next, plans, at, stream) : Result<>{};
 }
@@ -258,15 +256,18 @@ Result<> Decoder::mixed_layer(std::size_t layer, const Mixed& step, const Prefil
   const bool last = layer + 1 == weights_.layers.size();
   MET_TRY(multiply({plans.qkv, w.qkv, maps.qkv, hidden_map_, tensors_.qkv, w.qkv.n}, at, stream));
   MET_TRY(prefill_attention(layer, step, plans, at, stream));
-  MET_TRY(quantise_rows(plans.quantise_attention, tensors_.attention, nullptr, w.out.k, at, stream));
+  MET_TRY(quantise_rows(plans.quantise_attention, tensors_.attention, nullptr, w.out, at, stream));
   MET_TRY(multiply({plans.out, w.out, maps.out, attention_map_, joined, config_.hidden, join}, at, stream));
-  MET_TRY(mixed_join(w.post_attention_norm, &w.ffn_norm, plans, at, stream));
+  const NormFor to_ffn{w.ffn_norm, w.gate_up};
+  MET_TRY(mixed_join(w.post_attention_norm, &to_ffn, plans, at, stream));
   MET_TRY(
       multiply({plans.gate_up, w.gate_up, maps.gate_up, hidden_map_, tensors_.ffn, config_.ffn, w.activation},
                at, stream));
-  MET_TRY(quantise_rows(plans.quantise_ffn, tensors_.ffn, nullptr, w.down.k, at, stream));
+  MET_TRY(quantise_rows(plans.quantise_ffn, tensors_.ffn, nullptr, w.down, at, stream));
   MET_TRY(multiply({plans.down, w.down, maps.down, ffn_map_, joined, config_.hidden, join}, at, stream));
-  return mixed_join(w.post_ffn_norm, last ? nullptr : &next_norm(layer), plans, at, stream);
+  if (last) return mixed_join(w.post_ffn_norm, nullptr, plans, at, stream);
+  const NormFor to_next{next_norm(layer), weights_.layers[layer + 1].qkv};
+  return mixed_join(w.post_ffn_norm, &to_next, plans, at, stream);
 }
 
 // The wanted rows alone are normed and multiplied.
@@ -305,7 +306,8 @@ Result<> Decoder::mixed(const Mixed& step, gpu::Stream stream) const {
   const StepLayout at(step.capacity);
   const PrefillPlans& plans = prefill_plans(step.capacity.tokens);
   MET_TRY(embed(plans.embedding, at, nullptr, stream));
-  MET_TRY(norm_rows(weights_.layers.front().attention_norm, plans, at, stream));
+  MET_TRY(
+      norm_rows({weights_.layers.front().attention_norm, weights_.layers.front().qkv}, plans, at, stream));
   for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer)
     MET_TRY(mixed_layer(layer, step, plans, at, stream));
   return mixed_head(step, at, stream);

@@ -1,8 +1,8 @@
 #include "layers/cuda/matrix_loader.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "core/log.h"
 #include "met/e4m3_order.h"
 #include "ops/cuda/dummy_weights.h"
 #include "ops/cuda/pack_e4m3.h"
@@ -11,39 +11,14 @@ namespace met::layers::cuda {
 
 namespace {
 
-constexpr std::int64_t kGatedGroup = 8;  // rows of gate, then as many of up
-constexpr std::size_t kBf16Bytes = 2;
-
-// One row as BF16.
-void convert_row(DType type, const std::byte* from, std::int64_t k, std::byte* to) {
-  const auto count = static_cast<std::size_t>(k);
-  if (type == DType::kBF16) {
-    std::memcpy(to, from, count * kBf16Bytes);
-    return;
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    float value = 0;
-    if (type == DType::kF32) {
-      std::memcpy(&value, from + 4 * i, sizeof value);
-    } else {
-      std::uint16_t half = 0;
-      std::memcpy(&half, from + 2 * i, sizeof half);
-      value = f16_to_f32(half);
-    }
-    const std::uint16_t bits = f32_to_bf16(value);
-    std::memcpy(to + kBf16Bytes * i, &bits, sizeof bits);
-  }
+bool is_e4m3(const RowSource& source) {
+  return source.tensor != nullptr && source.tensor->dtype == DType::kF8E4M3;
 }
 
-// Source row of packed row r, and which source.
-struct RowAt {
-  std::size_t source;
-  std::int64_t row;
-};
-RowAt gated_row(std::int64_t r) {
-  const std::int64_t pair = r / (2 * kGatedGroup);
-  const std::int64_t within = r % (2 * kGatedGroup);
-  return {within < kGatedGroup ? std::size_t{0} : std::size_t{1}, pair * kGatedGroup + within % kGatedGroup};
+/// Whether the kernels read the stack's E4M3 as it is.
+bool stays_e4m3(const RowStack& stack) {
+  if (!std::ranges::all_of(stack.sources, is_e4m3) || stack.k % kE4m3Order != 0) return false;
+  return stack.sources[0].scale_groups == 1 || blocks_fit(stack);
 }
 
 }  // namespace
@@ -66,55 +41,87 @@ Result<DeviceMatrix> MatrixLoader::gated(const MatrixName& gate, const MatrixNam
   return load({gate, up}, /*gated=*/true, /*keep=*/false);
 }
 
-Result<DeviceMatrix> MatrixLoader::load(const std::vector<MatrixName>& matrices, bool gated, bool keep) {
-  DeviceMatrix out{.k = matrices[0].k};
-  Upload upload{.k = out.k, .gated = gated};
-  bool complete = true;
+RowStack MatrixLoader::find(const std::vector<MatrixName>& matrices, bool gated) {
+  RowStack stack{.sources = {}, .k = matrices[0].k, .gated = gated};
   for (const MatrixName& matrix : matrices) {
     const weights::TensorView* tensor = finder_.require_matrix(matrix);
-    out.n += matrix.n;
-    if (tensor == nullptr) {
-      complete = false;
-      continue;
+    RowSource& source = stack.sources.emplace_back(RowSource{.tensor = tensor, .rows = matrix.n});
+    if (tensor == nullptr) continue;
+    if (tensor->dtype == DType::kF8E4M3 && finder_.scales_declared()) {
+      const TensorFinder::ScaleLayout layout = finder_.scale_layout(matrix);
+      source.scale_rows = layout.rows;
+      source.scale_groups = layout.groups;
     }
-    if (checking() && !is_plain_float(tensor->dtype))
+    if (checking() && !is_plain_float(tensor->dtype) && tensor->dtype != DType::kF8E4M3)
       finder_.report(weight_of(matrix) + " has type " + std::string(info(tensor->dtype).name) +
-                     ", the CUDA kernels read BF16, F16 and F32");
-    upload.sources.push_back({tensor, matrix.n});
+                     ", the CUDA kernels read BF16, F16, F32 and F8_E4M3");
   }
+  return stack;
+}
+
+Result<> MatrixLoader::read_scales(const std::vector<MatrixName>& matrices, RowStack& stack) const {
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    if (!is_e4m3(stack.sources[i])) continue;
+    MET_ASSIGN(stack.sources[i].scales, finder_.read_scales(matrices[i]));
+  }
+  return {};
+}
+
+Result<DeviceMatrix> MatrixLoader::plan(const MatrixName& first, const RowStack& stack, bool keep) const {
+  DeviceMatrix out{.n = stack.rows(), .k = stack.k};
   if (out.k % 8 != 0)
-    return unsupported(
-        weight_of(matrices[0]),
-        "rows of " + std::to_string(out.k) + " values are not a multiple of 8, as the CUDA kernels need");
-  MET_ASSIGN(out.bias, load_bias(matrices, gated));
-  const bool quantize = options_.quantize && !keep;
-  if (quantize) {
-    if (out.k % kE4m3Order != 0)
-      return unsupported("--quantization", weight_of(matrices[0]) + " has rows of " + std::to_string(out.k) +
-                                               " values, which are not a multiple of 64, as fp8 needs");
-    out.type = DType::kF8E4M3;
-  }
-  const auto values = static_cast<std::size_t>(out.n * out.k);
-  const std::size_t scale_bytes = quantize ? static_cast<std::size_t>(out.n) * sizeof(float) : 0;
+    return unsupported(weight_of(first), "rows of " + std::to_string(out.k) +
+                                             " values are not a multiple of 8, as the CUDA kernels need");
+  const bool ordered = out.k % kE4m3Order == 0;
+  if (keep) return out;
+  if (options_.quantize && !ordered)
+    return unsupported("--quantization", weight_of(first) + " has rows of " + std::to_string(out.k) +
+                                             " values, which are not a multiple of 64, as fp8 needs");
+  const bool stays = stays_e4m3(stack);
+  // What stands for an FP8 checkpoint is made E4M3 as well.
+  const bool invented = finder_.invented() && finder_.scales_declared() && ordered;
+  if (!stays && !options_.quantize && !invented) return out;
+  out.type = DType::kF8E4M3;
+  out.block_scales = stays && stack.sources[0].scale_groups > 1;
+  return out;
+}
+
+Result<DeviceMatrix> MatrixLoader::load(const std::vector<MatrixName>& matrices, bool gated, bool keep) {
+  RowStack stack = find(matrices, gated);
+  MET_ASSIGN(DeviceMatrix out, plan(matrices[0], stack, keep));
+  MET_ASSIGN(out.bias, load_bias(matrices, stack));
+  const bool e4m3 = out.type == DType::kF8E4M3;
+  const auto scales =
+      static_cast<std::size_t>(!e4m3              ? 0
+                               : out.block_scales ? block_scale_rows(stack) * stack.sources[0].scale_groups
+                                                  : out.n);
+  const std::size_t bytes = bytes_of(out.type, static_cast<std::size_t>(out.n * out.k));
   if (checking()) {
-    total_ += bytes_of(out.type, values) + scale_bytes;
+    total_ += bytes + scales * sizeof(float);
     return out;
   }
-  MET_CHECK(complete, "loading what the check has refused");
-  MET_ASSIGN(out.data, gpu::DeviceMemory::allocate(device_, bytes_of(out.type, values), "weights"));
-  upload.n = out.n;
-  if (quantize) {
-    MET_ASSIGN(out.scales, gpu::DeviceMemory::allocate(device_, scale_bytes, "weights"));
+  MET_CHECK(std::ranges::all_of(stack.sources, &RowSource::tensor), "loading what the check has refused");
+  MET_TRY(read_scales(matrices, stack));
+  MET_ASSIGN(out.data, gpu::DeviceMemory::allocate(device_, bytes, "weights"));
+  Upload upload{.to = out.data.data(), .type = out.type, .stack = {}, .quantized = {}, .scales = {}};
+  if (!e4m3) {
+    widened_ += static_cast<std::size_t>(std::ranges::count_if(stack.sources, is_e4m3));
+  } else if (stays_e4m3(stack)) {
+    MET_ASSIGN(out.scales,
+               this->upload(out.block_scales ? block_scales(stack) : row_scales(stack), "weights"));
+  } else {
+    MET_ASSIGN(out.scales, gpu::DeviceMemory::allocate(device_, scales * sizeof(float), "weights"));
+    upload.type = DType::kBF16;
     upload.quantized = out.data.data();
     upload.scales = out.scales.data();
-  } else {
-    upload.to = out.data.data();
   }
+  upload.stack = std::move(stack);
   uploads_.push_back(std::move(upload));
   return out;
 }
 
-Result<gpu::DeviceMemory> MatrixLoader::load_bias(const std::vector<MatrixName>& matrices, bool gated) {
+Result<gpu::DeviceMemory> MatrixLoader::load_bias(const std::vector<MatrixName>& matrices,
+                                                  const RowStack& stack) {
   if (std::ranges::none_of(matrices, &MatrixName::bias)) return gpu::DeviceMemory{};
   std::vector<std::vector<float>> parts;
   for (const MatrixName& matrix : matrices) {
@@ -128,13 +135,10 @@ Result<gpu::DeviceMemory> MatrixLoader::load_bias(const std::vector<MatrixName>&
   }
   if (checking()) return gpu::DeviceMemory{};
   std::vector<float> all;
-  if (gated) {
-    for (std::int64_t r = 0; r < 2 * std::ssize(parts[0]); ++r) {
-      const RowAt at = gated_row(r);
-      all.push_back(parts[at.source][static_cast<std::size_t>(at.row)]);
-    }
-  } else {
-    for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
+  const std::int64_t rows = stack.rows();
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const RowAt at = row_at(stack, r);
+    all.push_back(parts[at.source][static_cast<std::size_t>(at.row)]);
   }
   return upload(all, "weights");
 }
@@ -159,26 +163,12 @@ Result<gpu::DeviceMemory> MatrixLoader::upload(std::span<const float> values, st
   return memory;
 }
 
-// Rows [begin, end) of the packed matrix as BF16.
-void MatrixLoader::fill(const Upload& upload, std::int64_t begin, std::int64_t end, std::byte* staging) {
-  const auto packed_bytes = static_cast<std::size_t>(upload.k) * kBf16Bytes;
-  RowAt at{0, begin};
-  if (!upload.gated)
-    while (at.row >= upload.sources[at.source].rows) at.row -= upload.sources[at.source++].rows;
-  for (std::int64_t r = begin; r < end; ++r, staging += packed_bytes) {
-    if (upload.gated) at = gated_row(r);
-    const weights::TensorView& tensor = *upload.sources[at.source].tensor;
-    const std::size_t row_bytes = bytes_of(tensor.dtype, static_cast<std::size_t>(upload.k));
-    convert_row(tensor.dtype, tensor.bytes.data() + static_cast<std::size_t>(at.row) * row_bytes, upload.k,
-                staging);
-    if (!upload.gated && ++at.row == upload.sources[at.source].rows) at = {at.source + 1, 0};
-  }
-}
-
 Result<> MatrixLoader::finish() {
   const auto plain = std::ranges::partition(uploads_, [](const Upload& u) { return bool(u.quantized); });
   MET_TRY(finder_.invented() ? fill_at_random(plain) : fill_from_files(plain));
   MET_TRY(quantize_all());
+  if (widened_ > 0)
+    log::info(std::to_string(widened_) + " FP8 matrices that the device's kernels do not read became BF16");
   uploads_.clear();
   return {};
 }
@@ -187,18 +177,19 @@ Result<> MatrixLoader::finish() {
 Result<> MatrixLoader::quantize_all() {
   std::int64_t largest = 0;
   for (const Upload& upload : uploads_)
-    if (upload.quantized) largest = std::max(largest, upload.n * upload.k);
+    if (upload.quantized) largest = std::max(largest, upload.stack.rows() * upload.stack.k);
   if (largest == 0) return {};
   MET_ASSIGN(const ops::cuda::PackE4m3Plan pack, ops::cuda::plan_pack_e4m3(device_));
   MET_ASSIGN(const gpu::DeviceMemory buffer,
-             gpu::DeviceMemory::allocate(device_, static_cast<std::size_t>(largest) * kBf16Bytes, "weights"));
+             gpu::DeviceMemory::allocate(device_, bytes_of(DType::kBF16, static_cast<std::size_t>(largest)),
+                                         "weights"));
   for (Upload& upload : uploads_) {
     if (!upload.quantized) continue;
     upload.to = buffer.data();
     const std::span<const Upload> one(&upload, 1);
     MET_TRY(finder_.invented() ? fill_at_random(one) : fill_from_files(one));
-    MET_TRY(ops::cuda::pack_e4m3(pack, buffer.data(), upload.quantized, upload.scales, upload.n, upload.k,
-                                 device_.default_stream()));
+    MET_TRY(ops::cuda::pack_e4m3(pack, buffer.data(), upload.quantized, upload.scales, upload.stack.rows(),
+                                 upload.stack.k, device_.default_stream()));
     MET_TRY(device_.synchronize(device_.default_stream()));
   }
   return {};
@@ -207,15 +198,17 @@ Result<> MatrixLoader::quantize_all() {
 Result<> MatrixLoader::fill_from_files(std::span<const Upload> uploads) {
   std::vector<Uploader::Piece> pieces;
   for (const Upload& upload : uploads) {
-    const auto row_bytes = static_cast<std::size_t>(upload.k) * kBf16Bytes;
+    const std::size_t row_bytes = bytes_of(upload.type, static_cast<std::size_t>(upload.stack.k));
+    const std::int64_t n = upload.stack.rows();
     const auto rows = static_cast<std::int64_t>(Uploader::kPieceBytes / row_bytes);
     MET_CHECK(rows > 0, "a row of weights is longer than a piece of an upload");
-    for (std::int64_t begin = 0; begin < upload.n; begin += rows) {
-      const std::int64_t end = std::min(begin + rows, upload.n);
-      pieces.push_back(
-          {.to = upload.to + static_cast<std::size_t>(begin) * row_bytes,
-           .bytes = static_cast<std::size_t>(end - begin) * row_bytes,
-           .fill = [&upload, begin, end](std::byte* staging) { fill(upload, begin, end, staging); }});
+    for (std::int64_t begin = 0; begin < n; begin += rows) {
+      const std::int64_t end = std::min(begin + rows, n);
+      pieces.push_back({.to = upload.to + static_cast<std::size_t>(begin) * row_bytes,
+                        .bytes = static_cast<std::size_t>(end - begin) * row_bytes,
+                        .fill = [&upload, begin, end](std::byte* staging) {
+                          write_rows(upload.stack, upload.type, begin, end, staging);
+                        }});
     }
   }
   MET_TRY(uploader_.run(pieces, [&](std::size_t bytes) {
@@ -223,14 +216,15 @@ Result<> MatrixLoader::fill_from_files(std::span<const Upload> uploads) {
     if (options_.progress) options_.progress(std::min(done_, total_), total_);
   }));
   for (const Upload& upload : uploads)
-    for (const Source& source : upload.sources) finder_.release(*source.tensor);
+    for (const RowSource& source : upload.stack.sources) finder_.release(*source.tensor);
   return {};
 }
 
 Result<> MatrixLoader::fill_at_random(std::span<const Upload> uploads) {
   MET_ASSIGN(const ops::cuda::DummyWeightsPlan plan, ops::cuda::plan_dummy_weights(device_));
   for (const Upload& upload : uploads)
-    MET_TRY(ops::cuda::dummy_weights(plan, upload.to, static_cast<std::size_t>(upload.n * upload.k), ++seed_,
+    MET_TRY(ops::cuda::dummy_weights(plan, upload.to,
+                                     static_cast<std::size_t>(upload.stack.rows() * upload.stack.k), ++seed_,
                                      device_.default_stream()));
   return device_.synchronize(device_.default_stream());
 }

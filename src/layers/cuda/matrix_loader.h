@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpu/device_memory.h"
+#include "layers/cuda/matrix_rows.h"
 #include "layers/cuda/uploader.h"
 #include "layers/tensor_finder.h"
 
@@ -18,16 +19,19 @@ struct DeviceMatrix {
   std::int64_t n = 0;
   std::int64_t k = 0;
   gpu::DeviceMemory data;
-  gpu::DeviceMemory scales;  ///< E4M3: F32 [n]
-  gpu::DeviceMemory bias;    ///< F32 [n], or empty
+  gpu::DeviceMemory scales;   ///< E4M3: F32 [n], or with block_scales as GemmArgs::weight_scales
+  bool block_scales = false;  ///< E4M3: a scale for 128 rows and 128 of k
+  gpu::DeviceMemory bias;     ///< F32 [n], or empty
 };
 
-/// Plans and uploads weights. While the finder checks, results carry sizes and no memory; while it loads, uploads are
+/// Plans and uploads weights. E4M3 matrices stay what they are; where the kernels cannot read them so, they are widened to
+/// BF16: an embedding or a head, stacked with floats, rows that are no multiple of 64 values, or blocks of scales that
+/// begin inside another matrix's. While the finder checks, results carry sizes and no memory; while it loads, uploads are
 /// collected and `finish` runs them all, with as many threads as it is given.
 class MatrixLoader {
  public:
   struct Options {
-    bool quantize = false;  ///< matrices of the layers become E4M3 with a scale a row
+    bool quantize = false;  ///< float matrices of the layers become E4M3 with a scale a row
     int threads = 1;
     std::function<void(std::size_t done, std::size_t total)> progress;  ///< bytes; may be empty
   };
@@ -64,26 +68,25 @@ class MatrixLoader {
   Result<> finish();
 
  private:
-  struct Source {
-    const weights::TensorView* tensor = nullptr;
-    std::int64_t rows = 0;
-  };
-  /// A matrix to fill: rows of the sources one after another, or alternating where gated.
+  /// A matrix to fill.
   struct Upload {
     gpu::DevicePtr to;
-    std::int64_t n = 0;
-    std::int64_t k = 0;
-    bool gated = false;
+    DType type = DType::kBF16;  ///< of its rows there
+    RowStack stack;
     gpu::DevicePtr quantized;  ///< E4M3 and its scales, made from `to`; null: `to` is the matrix itself
     gpu::DevicePtr scales;
-    std::vector<Source> sources;
   };
   Result<DeviceMatrix> load(const std::vector<MatrixName>& matrices, bool gated, bool keep);
-  Result<gpu::DeviceMemory> load_bias(const std::vector<MatrixName>& matrices, bool gated);
+  /// The matrices' tensors, with the layout of their scales but not their values. Sources of tensors that are missing or
+  /// cannot be read have none: told by begin_loading.
+  RowStack find(const std::vector<MatrixName>& matrices, bool gated);
+  Result<> read_scales(const std::vector<MatrixName>& matrices, RowStack& stack) const;
+  /// Size and type of the matrix on the device. `first`: the stack's first, for messages.
+  Result<DeviceMatrix> plan(const MatrixName& first, const RowStack& stack, bool keep) const;
+  Result<gpu::DeviceMemory> load_bias(const std::vector<MatrixName>& matrices, const RowStack& stack);
   Result<> fill_from_files(std::span<const Upload> uploads);
   Result<> fill_at_random(std::span<const Upload> uploads);
   Result<> quantize_all();
-  static void fill(const Upload& upload, std::int64_t begin, std::int64_t end, std::byte* staging);
 
   gpu::GpuBackend& device_;
   TensorFinder finder_;
@@ -93,7 +96,8 @@ class MatrixLoader {
   Uploader uploader_;
   std::size_t done_ = 0;  ///< bytes uploaded
   std::vector<Upload> uploads_;
-  std::uint64_t seed_ = 0;  ///< of random matrices: the number made so far
+  std::size_t widened_ = 0;  ///< E4M3 matrices that became BF16
+  std::uint64_t seed_ = 0;   ///< of random matrices: the number made so far
 };
 
 }  // namespace met::layers::cuda

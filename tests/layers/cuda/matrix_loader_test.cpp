@@ -1,0 +1,288 @@
+// What lies on the device behind a load, byte for byte, for every way in which an FP8 checkpoint stores its matrices.
+#include "layers/cuda/matrix_loader.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "gpu/mock/mock_backend.h"
+#include "tests/formats/safetensors_builder.h"
+
+namespace met::layers::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Granularity = config::Fp8Weights::Granularity;
+using Codes = std::vector<std::uint8_t>;
+
+/// Bytes of tensors, and their safetensors file.
+class File {
+ public:
+  File() : root_(fs::path(::testing::TempDir()) / ("met_loader_" + std::to_string(getpid()))) {
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+  }
+  ~File() { fs::remove_all(root_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  void add(const std::string& name, const std::string& dtype, const std::string& shape, const void* bytes,
+           std::size_t count) {
+    header_ += (header_.empty() ? "{\"" : ",\"") + name + R"(":{"dtype":")" + dtype + R"(","shape":)" +
+               shape + ",\"data_offsets\":[" + std::to_string(data_.size()) + "," +
+               std::to_string(data_.size() + count) + "]}";
+    data_.append(static_cast<const char*>(bytes), count);
+  }
+  /// E4M3 codes that differ by matrix, row and column; none is NaN.
+  Codes add_e4m3(const std::string& name, std::int64_t n, std::int64_t k) {
+    Codes codes;
+    for (std::int64_t i = 0; i < n * k; ++i) {
+      const auto code = static_cast<std::uint8_t>((i * 7 + i / k * 13 + std::ssize(name) * 31) % 256);
+      codes.push_back((code & 0x7f) == 0x7f ? std::uint8_t{0} : code);
+    }
+    add(name, "F8_E4M3", shape(n, k), codes.data(), codes.size());
+    return codes;
+  }
+  std::vector<std::uint16_t> add_bf16(const std::string& name, std::int64_t n, std::int64_t k) {
+    std::vector<std::uint16_t> values;
+    for (std::int64_t i = 0; i < n * k; ++i) values.push_back(f32_to_bf16(static_cast<float>(i % 251) / 64));
+    add(name, "BF16", shape(n, k), values.data(), 2 * values.size());
+    return values;
+  }
+  void add_scales(const std::string& name, std::int64_t n, std::int64_t k, const std::vector<float>& values) {
+    add(name, "F32", shape(n, k), values.data(), 4 * values.size());
+  }
+  weights::Checkpoint open() {
+    std::ofstream(root_ / "model.safetensors", std::ios::binary)
+        << met::testing::safetensors(header_ + "}", data_);
+    auto opened = weights::Checkpoint::open({hub::SourceKind::kSafetensors, root_.string(), "m"});
+    EXPECT_TRUE(opened.has_value()) << opened.error().message;
+    return std::move(*opened);
+  }
+
+ private:
+  static std::string shape(std::int64_t n, std::int64_t k) {
+    return "[" + std::to_string(n) + "," + std::to_string(k) + "]";
+  }
+  fs::path root_;
+  std::string header_, data_;
+};
+
+/// Four products of 16 values: lane l of four has 2 l, 2 l + 1, 2 l + 8, 2 l + 9 of each, all four together.
+Codes ordered(const Codes& codes) {
+  Codes out(codes.size());
+  constexpr std::size_t kOf[] = {0, 1, 8, 9};
+  for (std::size_t run = 0; run < codes.size(); run += 64)
+    for (std::size_t lane = 0; lane < 4; ++lane)
+      for (std::size_t product = 0; product < 4; ++product)
+        for (std::size_t j = 0; j < 4; ++j)
+          out[run + 16 * lane + 4 * product + j] = codes[run + 16 * product + 2 * lane + kOf[j]];
+  return out;
+}
+
+template <class T>
+std::vector<T> rows(const std::vector<T>& matrix, std::int64_t k, std::int64_t begin, std::int64_t count) {
+  return {matrix.begin() + begin * k, matrix.begin() + (begin + count) * k};
+}
+template <class T>
+std::vector<T> joined(std::vector<T> a, const std::vector<T>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+/// 8 rows of one, 8 of the other.
+template <class T>
+std::vector<T> in_turn(const std::vector<T>& gate, const std::vector<T>& up, std::int64_t k) {
+  std::vector<T> out;
+  for (std::int64_t row = 0; row * k < std::ssize(gate); row += 8)
+    out = joined(joined(out, rows(gate, k, row, 8)), rows(up, k, row, 8));
+  return out;
+}
+
+class MatrixLoaderTest : public ::testing::Test {
+ protected:
+  void declare(Granularity granularity) {
+    config_.fp8 = {.granularity = granularity, .scales = "scale", .excluded = {}};
+  }
+
+  /// One matrix, checked and loaded.
+  DeviceMatrix load(const std::function<Result<DeviceMatrix>(MatrixLoader&)>& ask) {
+    checkpoint_.emplace(file_.open());
+    MatrixLoader loader(device_, &*checkpoint_, {});
+    loader.finder().declare(config_);
+    const auto checked = ask(loader);
+    EXPECT_TRUE(checked) << checked.error().message;
+    const auto begun = loader.finder().begin_loading();
+    EXPECT_TRUE(begun) << begun.error().message;
+    auto loaded = ask(loader);
+    if (!loaded) {
+      error_ = loaded.error().message;
+      return {};
+    }
+    EXPECT_TRUE(loader.finish());
+    EXPECT_EQ(checked->type, loaded->type);
+    EXPECT_EQ(checked->block_scales, loaded->block_scales);
+    EXPECT_EQ(loader.device_bytes(), loaded->data.bytes() + loaded->scales.bytes()) << "as planned";
+    return std::move(*loaded);
+  }
+
+  template <class T>
+  std::vector<T> on_device(const gpu::DeviceMemory& memory) {
+    std::vector<T> values(memory.bytes() / sizeof(T));
+    EXPECT_TRUE(device_.copy_to_host(values.data(), memory.data(), memory.bytes()));
+    return values;
+  }
+
+  gpu::mock::MockBackend device_;
+  File file_;
+  config::ModelConfig config_;
+  std::optional<weights::Checkpoint> checkpoint_;
+  std::string error_;
+};
+
+TEST_F(MatrixLoaderTest, AScaleAMatrixBecomesAScaleARow) {
+  declare(Granularity::kTensor);
+  const Codes q = file_.add_e4m3("q.weight", 3, 64);
+  const Codes k = file_.add_e4m3("kk.weight", 2, 64);
+  file_.add_scales("q.scale", 1, 1, {0.5F});
+  file_.add_scales("kk.scale", 1, 1, {0.25F});
+  const DeviceMatrix m = load([](MatrixLoader& l) { return l.matrix({{"q", 3, 64}, {"kk", 2, 64}}); });
+  EXPECT_EQ(m.type, DType::kF8E4M3);
+  EXPECT_FALSE(m.block_scales);
+  EXPECT_EQ(on_device<std::uint8_t>(m.data), ordered(joined(q, k)));
+  EXPECT_THAT(on_device<float>(m.scales), ElementsAre(0.5F, 0.5F, 0.5F, 0.25F, 0.25F));
+}
+
+TEST_F(MatrixLoaderTest, RowsOfGateAndUpTakeTurnsWithTheirScales) {
+  declare(Granularity::kRow);
+  const Codes gate = file_.add_e4m3("gate.weight", 16, 128);
+  const Codes up = file_.add_e4m3("up.weight", 16, 128);
+  std::vector<float> of_gate, of_up, want;
+  for (int row = 0; row < 16; ++row) {
+    of_gate.push_back(static_cast<float>(1 + row));
+    of_up.push_back(static_cast<float>(101 + row));
+  }
+  file_.add_scales("gate.scale", 16, 1, of_gate);
+  file_.add_scales("up.scale", 16, 1, of_up);
+  const DeviceMatrix m = load([](MatrixLoader& l) { return l.gated({"gate", 16, 128}, {"up", 16, 128}); });
+  EXPECT_EQ(on_device<std::uint8_t>(m.data), ordered(in_turn(gate, up, 128)));
+  EXPECT_EQ(on_device<float>(m.scales), in_turn(of_gate, of_up, 1));
+}
+
+TEST_F(MatrixLoaderTest, BlocksOfStackedMatricesFollowEachOther) {
+  declare(Granularity::kBlock);
+  const Codes q = file_.add_e4m3("q.weight", 256, 192);
+  const Codes k = file_.add_e4m3("kk.weight", 40, 192);
+  file_.add_scales("q.scale", 2, 2, {1, 2, 3, 4});
+  file_.add_scales("kk.scale", 1, 2, {5, 6});
+  const DeviceMatrix m = load([](MatrixLoader& l) { return l.matrix({{"q", 256, 192}, {"kk", 40, 192}}); });
+  EXPECT_EQ(m.type, DType::kF8E4M3);
+  EXPECT_TRUE(m.block_scales);
+  EXPECT_EQ(on_device<std::uint8_t>(m.data), ordered(joined(q, k)));
+  EXPECT_THAT(on_device<float>(m.scales), ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+TEST_F(MatrixLoaderTest, BlocksOfGateAndUpTakeTurns) {
+  declare(Granularity::kBlock);
+  const Codes gate = file_.add_e4m3("gate.weight", 136, 192);
+  const Codes up = file_.add_e4m3("up.weight", 136, 192);
+  file_.add_scales("gate.scale", 2, 2, {1, 2, 3, 4});
+  file_.add_scales("up.scale", 2, 2, {5, 6, 7, 8});
+  const DeviceMatrix m = load([](MatrixLoader& l) { return l.gated({"gate", 136, 192}, {"up", 136, 192}); });
+  EXPECT_TRUE(m.block_scales);
+  EXPECT_EQ(on_device<std::uint8_t>(m.data), ordered(in_turn(gate, up, 192)));
+  EXPECT_THAT(on_device<float>(m.scales), ElementsAre(1, 2, 5, 6, 3, 4, 7, 8));
+}
+
+TEST_F(MatrixLoaderTest, OneBlockAlongKIsAScaleARow) {
+  declare(Granularity::kBlock);
+  file_.add_e4m3("q.weight", 130, 128);
+  file_.add_e4m3("kk.weight", 2, 128);
+  file_.add_scales("q.scale", 2, 1, {1, 2});
+  file_.add_scales("kk.scale", 1, 1, {3});
+  const DeviceMatrix m = load([](MatrixLoader& l) { return l.matrix({{"q", 130, 128}, {"kk", 2, 128}}); });
+  EXPECT_FALSE(m.block_scales);
+  std::vector<float> want(128, 1.0F);
+  want.insert(want.end(), {2, 2, 3, 3});
+  EXPECT_EQ(on_device<float>(m.scales), want);
+}
+
+/// Codes times scales, rounded to BF16 once.
+std::vector<std::uint16_t> widened(const Codes& codes, std::int64_t k, const std::vector<float>& scales,
+                                   std::int64_t scale_rows, std::int64_t groups) {
+  std::vector<std::uint16_t> out;
+  for (std::int64_t i = 0; i < std::ssize(codes); ++i) {
+    const std::int64_t scale = i / k / scale_rows * groups + (groups == 1 ? 0 : i % k / 128);
+    out.push_back(f32_to_bf16(f8e4m3_to_f32(codes[static_cast<std::size_t>(i)]) *
+                              scales[static_cast<std::size_t>(scale)]));
+  }
+  return out;
+}
+
+TEST_F(MatrixLoaderTest, BlocksThatBeginInsideAnotherMatrixsAreWidened) {
+  declare(Granularity::kBlock);
+  const Codes q = file_.add_e4m3("q.weight", 130, 192);
+  const Codes k = file_.add_e4m3("kk.weight", 2, 192);
+  file_.add_scales("q.scale", 2, 2, {1.5F, 2, 3, 4});
+  file_.add_scales("kk.scale", 1, 2, {5, 6});
+  const DeviceMatrix m = load([](MatrixLoader& l) { return l.matrix({{"q", 130, 192}, {"kk", 2, 192}}); });
+  EXPECT_EQ(m.type, DType::kBF16);
+  EXPECT_FALSE(m.scales);
+  EXPECT_EQ(on_device<std::uint16_t>(m.data),
+            joined(widened(q, 192, {1.5F, 2, 3, 4}, 128, 2), widened(k, 192, {5, 6}, 128, 2)));
+}
+
+TEST_F(MatrixLoaderTest, FloatsOfAnFp8CheckpointStayFloats) {
+  declare(Granularity::kTensor);
+  const Codes q = file_.add_e4m3("q.weight", 2, 64);
+  const auto k = file_.add_bf16("kk.weight", 3, 64);
+  file_.add_scales("q.scale", 1, 1, {0.5F});
+  const DeviceMatrix mixed = load([](MatrixLoader& l) { return l.matrix({{"q", 2, 64}, {"kk", 3, 64}}); });
+  EXPECT_EQ(mixed.type, DType::kBF16) << "one of the two is E4M3";
+  EXPECT_EQ(on_device<std::uint16_t>(mixed.data), joined(widened(q, 64, {0.5F}, 2, 1), k));
+  const DeviceMatrix plain = load([](MatrixLoader& l) { return l.matrix({{"kk", 3, 64}}); });
+  EXPECT_EQ(on_device<std::uint16_t>(plain.data), k);
+}
+
+TEST_F(MatrixLoaderTest, TablesHeadsAndOddRowsAreWidened) {
+  declare(Granularity::kRow);
+  const Codes q = file_.add_e4m3("q.weight", 2, 64);
+  const Codes odd = file_.add_e4m3("odd.weight", 1, 72);
+  file_.add_scales("q.scale", 2, 1, {0.5F, 3});
+  file_.add_scales("odd.scale", 1, 1, {0.25F});
+  const auto want = widened(q, 64, {0.5F, 3}, 1, 1);
+  const DeviceMatrix head = load([](MatrixLoader& l) { return l.matrix({{"q", 2, 64}}, /*keep=*/true); });
+  EXPECT_EQ(on_device<std::uint16_t>(head.data), want);
+  const DeviceMatrix table = load([](MatrixLoader& l) { return l.table({"q", 2, 64}); });
+  EXPECT_EQ(on_device<std::uint16_t>(table.data), want);
+  const DeviceMatrix rows = load([](MatrixLoader& l) { return l.matrix({{"odd", 1, 72}}); });
+  EXPECT_EQ(on_device<std::uint16_t>(rows.data), widened(odd, 72, {0.25F}, 1, 1));
+}
+
+TEST_F(MatrixLoaderTest, ScalesThatAreNotFiniteAreRefusedByName) {
+  declare(Granularity::kTensor);
+  file_.add_e4m3("q.weight", 2, 64);
+  file_.add_scales("q.scale", 1, 1, {std::numeric_limits<float>::infinity()});
+  load([](MatrixLoader& l) { return l.matrix({{"q", 2, 64}}); });
+  EXPECT_THAT(error_, HasSubstr("q.scale holds a value that is not finite"));
+}
+
+TEST_F(MatrixLoaderTest, InventedFp8MatricesAreE4m3WithAScaleARow) {
+  declare(Granularity::kBlock);
+  MatrixLoader loader(device_, nullptr, {});
+  loader.finder().declare(config_);
+  const auto planned = loader.matrix({{"q", 2, 192}});
+  ASSERT_TRUE(planned);
+  EXPECT_EQ(planned->type, DType::kF8E4M3);
+  EXPECT_FALSE(planned->block_scales);
+  EXPECT_EQ(loader.device_bytes(), 2U * 192 + 2 * sizeof(float));
+}
+
+}  // namespace
+}  // namespace met::layers::cuda
