@@ -32,6 +32,9 @@ if(MET_SANITIZE)
   if(MET_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options(-Wno-tsan)  # Asio has fences, which the sanitizer does not model
   endif()
+  if(MET_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    add_compile_options(-fsanitize=fuzzer-no-link)  # coverage, which libFuzzer follows
+  endif()
 else()
   add_link_options(-static-libstdc++ -static-libgcc)
 endif()

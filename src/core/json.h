@@ -37,16 +37,18 @@ class Object {
   /// Appends without looking for an equal key: for callers that know the key is new.
   Value& append(std::string key, Value value);
 
-  std::size_t size() const { return members_.size(); }
-  bool empty() const { return members_.empty(); }
-  auto begin() const { return members_.begin(); }
-  auto end() const { return members_.end(); }
-  auto begin() { return members_.begin(); }
-  auto end() { return members_.end(); }
+  // Defined behind Value, which the members must know whole.
+  using Members = std::vector<Member>;
+  std::size_t size() const;
+  bool empty() const;
+  Members::const_iterator begin() const;
+  Members::const_iterator end() const;
+  Members::iterator begin();
+  Members::iterator end();
   friend bool operator==(const Object& a, const Object& b);
 
  private:
-  std::vector<Member> members_;
+  Members members_;
 };
 
 /// null, bool, integer (64 bit), double, string (UTF-8), array or object.
@@ -99,6 +101,13 @@ class Value {
  private:
   std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object> data_;
 };
+
+inline std::size_t Object::size() const { return members_.size(); }
+inline bool Object::empty() const { return members_.empty(); }
+inline Object::Members::const_iterator Object::begin() const { return members_.begin(); }
+inline Object::Members::const_iterator Object::end() const { return members_.end(); }
+inline Object::Members::iterator Object::begin() { return members_.begin(); }
+inline Object::Members::iterator Object::end() { return members_.end(); }
 
 /// Bounds on untrusted input; exceeding one is an error that says which.
 struct ParseLimits {
