@@ -98,6 +98,7 @@ class CompletionStream final : public CompletionEncoder {
     std::string open = json::write(head_json(head_));
     open.pop_back();
     prefix_ = "data: " + open + ",\"choices\":[";
+    plain_ = !scores() && !request_.return_token_ids && !request_.continuous_usage_stats;
   }
 
   void begin(const Usage&, std::string&) override {}
@@ -132,6 +133,7 @@ class CompletionStream final : public CompletionEncoder {
 
   void chunk(int index, std::string_view text, const std::vector<TokenEntry>& entries,
              const std::vector<TokenId>& ids, const Finish* finish, const Usage& so_far, std::string& out) {
+    if (plain_ && finish == nullptr) return plain_chunk(index, text, out);
     json::Object choice;
     choice.append("index", index);
     choice.append("text", text);
@@ -158,7 +160,18 @@ class CompletionStream final : public CompletionEncoder {
     out += "}\n\n";
   }
 
+  /// The common chunk: nothing but text.
+  void plain_chunk(int index, std::string_view text, std::string& out) const {
+    out += prefix_;
+    out += "{\"index\":";
+    out += std::to_string(index);
+    out += ",\"text\":";
+    json::write_string(text, out);
+    out += ",\"logprobs\":null,\"finish_reason\":null,\"stop_reason\":null}]}\n\n";
+  }
+
   std::string prefix_;
+  bool plain_ = false;
   std::vector<std::int64_t> offsets_;
   std::vector<bool> begun_;
   std::vector<bool> ids_told_;  // its prompt's ids went out

@@ -10,6 +10,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <charconv>
 #include <optional>
 
 #include "core/concat.h"
@@ -79,7 +80,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   awaitable<bool> wait_for_bytes();
   awaitable<error_code> read_head();
   awaitable<void> answer(Head head);
-  awaitable<error_code> write_all(std::string_view a, std::string_view b = {}, std::string_view c = {});
+  awaitable<error_code> write_all(std::string_view a, std::string_view b = {});
+  error_code write_now(std::string_view& bytes);
   awaitable<void> refuse(const api::ApiError& error);
   awaitable<void> linger();
   awaitable<void> watch_loop(OneExchange* exchange);
@@ -129,6 +131,7 @@ class Connection::OneExchange final : public Exchange {
   Connection& c_;
   const Clock::time_point begin_;
   std::string pending_head_;
+  std::string frame_;  ///< what `send` writes
   bool chunked_ = false;
 };
 
@@ -263,13 +266,24 @@ awaitable<void> Connection::linger() {
   }
 }
 
-awaitable<error_code> Connection::write_all(std::string_view a, std::string_view b, std::string_view c) {
-  const std::array<asio::const_buffer, 3> buffers = {
-      asio::buffer(a.data(), a.size()), asio::buffer(b.data(), b.size()), asio::buffer(c.data(), c.size())};
+awaitable<error_code> Connection::write_all(std::string_view a, std::string_view b) {
+  const std::array<asio::const_buffer, 2> buffers = {asio::buffer(a.data(), a.size()),
+                                                     asio::buffer(b.data(), b.size())};
   stream_.expires_after(limits_.write);
   const auto [code, size] = co_await asio::async_write(stream_, buffers, kTuple);
   if (!code) services_.counters.bytes_out += size;
   co_return code;
+}
+
+/// Writes what the socket takes at once, without a timer and without a suspension; `bytes` keeps the rest.
+error_code Connection::write_now(std::string_view& bytes) {
+  error_code code;
+  const std::size_t size = stream_.socket().write_some(asio::buffer(bytes.data(), bytes.size()), code);
+  if (code == asio::error::would_block) code = {};
+  if (code) return code;
+  services_.counters.bytes_out += size;
+  bytes.remove_prefix(size);
+  return code;
 }
 
 /// Answers what never became a request.
@@ -328,15 +342,18 @@ void Connection::OneExchange::begin_stream() {
 
 awaitable<bool> Connection::OneExchange::send(std::string_view bytes) {
   if (gone_) co_return false;
-  std::string before = std::move(pending_head_);
+  frame_.assign(pending_head_);
   pending_head_.clear();
   if (chunked_) {
     char hex[20];
-    const int length = std::snprintf(hex, sizeof hex, "%zx\r\n", bytes.size());
-    before.append(hex, static_cast<std::size_t>(length));
+    frame_.append(hex, std::to_chars(hex, hex + sizeof hex, bytes.size(), 16).ptr);
+    frame_ += "\r\n";
   }
-  const std::string_view after = chunked_ ? "\r\n" : "";
-  const error_code code = co_await c_.write_all(before, bytes, after);
+  frame_ += bytes;
+  if (chunked_) frame_ += "\r\n";
+  std::string_view rest = frame_;
+  error_code code = c_.write_now(rest);
+  if (!code && !rest.empty()) code = co_await c_.write_all(rest);
   if (code) gone_ = true;
   co_return !gone_;
 }
@@ -403,6 +420,7 @@ awaitable<void> Exchange::fail(const api::ApiError& error) {
 awaitable<void> serve_connection(asio::ip::tcp::socket socket, Services& services, ConnectionLimits limits) {
   error_code ignored;
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+  socket.non_blocking(true, ignored);  // `write_now` never waits
   const auto connection = std::make_shared<Connection>(std::move(socket), services, limits);
   const OpenCount count(services.life.connections);
   co_await connection->run();

@@ -45,7 +45,8 @@ api::ParseContext parse_context(const api::ModelText& text) {
 
 class HttpServer final : public Server {
  public:
-  HttpServer(Parts parts, Auth auth, std::unique_ptr<storage::ObjectStore> store, const RateLimits& rates)
+  HttpServer(Parts parts, Auth auth, const std::vector<std::uint64_t>& tenants,
+             std::unique_ptr<storage::ObjectStore> store, const RateLimits& rates)
       : limits_(limits_of(parts.settings)),
         services_{.engine = engine_,
                   .text = parts.text,
@@ -53,7 +54,7 @@ class HttpServer final : public Server {
                   .parse = parse_context(*parts.text),
                   .auth = std::move(auth),
                   .clock = {},
-                  .limiter = RateLimiter(rates, services_.auth.tenants(), services_.clock),
+                  .limiter = RateLimiter(rates, tenants, services_.clock),
                   .counters = {},
                   .text_pool = TextPool(static_cast<std::size_t>(parts.settings.text_threads),
                                         static_cast<int>(4 * parts.settings.max_num_seqs)),
@@ -207,7 +208,9 @@ Result<std::unique_ptr<Server>> Server::open(Parts parts) {
   MET_ASSIGN(Auth auth, Auth::from(parts.settings));
   MET_ASSIGN(const RateLimits rates, RateLimits::from(parts.settings));
   MET_ASSIGN(auto store, Stores::open(parts.settings));
-  auto server = std::make_unique<HttpServer>(std::move(parts), std::move(auth), std::move(store), rates);
+  const std::vector<std::uint64_t> tenants = auth.tenants();
+  auto server =
+      std::make_unique<HttpServer>(std::move(parts), std::move(auth), tenants, std::move(store), rates);
   MET_TRY(server->listen());
   return server;
 }
