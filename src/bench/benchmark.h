@@ -21,6 +21,7 @@ struct BenchmarkOptions {
   int batch_depth = 16;                         ///< tokens in the cache of each of them
   std::vector<int> depth = {1024};              ///< tokens in the cache of one decoding sequence
   int decode_tokens = 32;                       ///< steps of one repeat
+  std::vector<int> kernels;                     ///< sequences whose common step is timed kernel by kernel
   int repeats = 5;
   ServingOptions serving;  ///< nothing, unless asked for
   std::string json_file;   ///< empty: none
@@ -38,6 +39,16 @@ struct BenchmarkRow {
   double bandwidth = 0;       ///< bytes a second of that
 };
 
+/// All launches of one operation on matrices of one size, in the steps of one batch.
+struct KernelRow {
+  std::string name;
+  int batch = 1;
+  double launches_per_step = 0;
+  double microseconds = 0;      ///< of one launch, on average; between events, so nothing overlaps
+  double share_of_step = 0;     ///< of the sum over all launches
+  double bytes_per_launch = 0;  ///< that it must read at least; 0: not known
+};
+
 /// The flags that are the benchmark's own, for its help.
 inline constexpr const char* kBenchmarkUsage =
     "usage: met benchmark MODEL [flags]\n"
@@ -45,6 +56,8 @@ inline constexpr const char* kBenchmarkUsage =
     "  --batch LIST|none       sequences that decode at once (1,4,16)\n"
     "  --batch-depth N         tokens in the cache of each of them (16)\n"
     "  --depth LIST|none       tokens in the cache of one decoding sequence (1024)\n"
+    "  --kernels LIST|none     sequences whose common step is timed kernel by kernel, at --batch-depth "
+    "(none)\n"
     "  --decode-tokens N       steps of one repeat (32)\n"
     "  --serve LIST|none       requests sent at once through the engine (none)\n"
     "  --serve-prompt N        prompt tokens of each of them (128)\n"
@@ -61,6 +74,10 @@ Result<BenchmarkOptions> parse_benchmark_options(std::vector<std::string>& argum
 /// Runs every cell on a loaded model; `report` sees each as it is done.
 Result<std::vector<BenchmarkRow>> run_benchmark(engine::LoadedModel& model, const BenchmarkOptions& options,
                                                 const std::function<void(const BenchmarkRow&)>& report);
+
+/// Times every launch of decode steps on a model that was loaded without graphs.
+Result<> run_kernel_table(engine::LoadedModel& model, const BenchmarkOptions& options,
+                          const std::function<void(const KernelRow&)>& report);
 
 /// The subcommand: returns the process's exit code. `environment` as for config::read_settings.
 int benchmark_main(std::vector<std::string> arguments, const config::EnvironmentReader& environment);

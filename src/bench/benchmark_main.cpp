@@ -53,6 +53,18 @@ json::Value to_json(const ServingRow& row) {
                       {"first_token_ms", row.first_token_ms}};
 }
 
+json::Value to_json(const KernelRow& row, double bandwidth) {
+  const double rate = row.bytes_per_launch / row.microseconds * 1e6;
+  return json::Object{{"kernel", row.name},
+                      {"batch", row.batch},
+                      {"launches_per_step", row.launches_per_step},
+                      {"microseconds", row.microseconds},
+                      {"share_of_step", row.share_of_step},
+                      {"bytes", row.bytes_per_launch},
+                      {"bytes_per_second", rate},
+                      {"read_bandwidth_share", rate / bandwidth}};
+}
+
 void print_header(const engine::LoadedModel& model, double bandwidth) {
   std::printf("%s on %s, %s, %d %s; read bandwidth %.1f GB/s (measured); weights %.1f MB a step\n",
               model.kernel_target.c_str(), model.device->info().name.c_str(),
@@ -78,6 +90,29 @@ Result<json::Array> measure_steps(engine::LoadedModel& model, const BenchmarkOpt
                 row.bytes_per_step / 1e6, row.bandwidth / 1e9, 100 * row.bandwidth / bandwidth);
     std::fflush(stdout);
     rows.push_back(to_json(row, threads, bandwidth));
+  }));
+  return rows;
+}
+
+// Where the time of a step goes. Launches are seen only where no graph replays them, so the model is loaded once more.
+Result<json::Array> measure_kernels(config::Settings settings, const BenchmarkOptions& options,
+                                    double bandwidth) {
+  json::Array rows;
+  if (options.kernels.empty()) return rows;
+  settings.no_graphs = true;
+  MET_ASSIGN(engine::LoadedModel model, engine::load_parts(settings, {}));
+  std::printf("%-32s %6s %8s %10s %10s %9s %7s %9s\n", "kernel", "batch", "a step", "us", "MB", "GB/s",
+              "share", "of step");
+  MET_TRY(run_kernel_table(model, options, [&](const KernelRow& row) {
+    const double rate = row.bytes_per_launch / row.microseconds * 1e6;
+    std::printf("%-32s %6d %8.1f %10.2f", row.name.c_str(), row.batch, row.launches_per_step,
+                row.microseconds);
+    if (row.bytes_per_launch > 0)
+      std::printf(" %10.2f %9.1f %6.1f%%", row.bytes_per_launch / 1e6, rate / 1e9, 100 * rate / bandwidth);
+    else
+      std::printf(" %10s %9s %7s", "-", "-", "-");
+    std::printf(" %8.1f%%\n", 100 * row.share_of_step);
+    rows.push_back(to_json(row, bandwidth));
   }));
   return rows;
 }
@@ -115,6 +150,8 @@ Result<json::Value> measure(engine::LoadedModel model, const config::Settings& s
   report.set("rows", std::move(rows));
   MET_ASSIGN(json::Array serving, measure_serving(std::move(model), settings, options.serving));
   report.set("serving", std::move(serving));
+  MET_ASSIGN(json::Array kernels, measure_kernels(settings, options, bandwidth));
+  report.set("kernels", std::move(kernels));
   return report;
 }
 
@@ -131,13 +168,14 @@ Result<BenchmarkOptions> parse_benchmark_options(std::vector<std::string>& argum
   std::vector<std::string> rest;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& flag = arguments[i];
-    std::vector<int>* list = flag == "--prefill" ? &options.prefill
-                             : flag == "--batch" ? &options.batch
-                             : flag == "--depth" ? &options.depth
-                             : flag == "--serve" ? &options.serving.concurrency
-                             : flag == "--ttft"  ? &options.serving.ttft
-                             : flag == "--bulk"  ? &options.serving.bulk
-                                                 : nullptr;
+    std::vector<int>* list = flag == "--prefill"   ? &options.prefill
+                             : flag == "--batch"   ? &options.batch
+                             : flag == "--depth"   ? &options.depth
+                             : flag == "--kernels" ? &options.kernels
+                             : flag == "--serve"   ? &options.serving.concurrency
+                             : flag == "--ttft"    ? &options.serving.ttft
+                             : flag == "--bulk"    ? &options.serving.bulk
+                                                   : nullptr;
     int* number = flag == "--repeats"         ? &options.repeats
                   : flag == "--decode-tokens" ? &options.decode_tokens
                   : flag == "--batch-depth"   ? &options.batch_depth
@@ -173,7 +211,7 @@ int benchmark_main(std::vector<std::string> arguments, const config::Environment
   auto settings = config::read_settings(arguments, environment);
   if (!settings) return report_errors(settings.error());
   int batch_max = 1;
-  for (const auto* list : {&options->batch, &options->serving.concurrency})
+  for (const auto* list : {&options->batch, &options->serving.concurrency, &options->kernels})
     for (const int batch : *list) batch_max = std::max(batch_max, batch);
   if (!options->serving.bulk.empty()) batch_max = std::max(batch_max, kBulkRequests);
   if (!settings->max_batch_size) settings->max_batch_size = batch_max;

@@ -59,6 +59,8 @@ struct SiteUse {
   std::size_t total_count = 0;  ///< allocations ever made
 };
 
+class TimingSpans;
+
 class GpuBackend {
  public:
   virtual ~GpuBackend() = default;
@@ -110,7 +112,10 @@ class GpuBackend {
   /// Hears of every look-up from now on: the kernel audit listens while a model is built.
   using LookupListener = std::function<void(std::string_view module, std::string_view function, bool found)>;
   void listen_to_lookups(LookupListener listener) { listener_ = std::move(listener); }
-  virtual Result<> launch(const KernelLaunch& launch, Stream stream) = 0;
+  /// Enqueues a kernel, within a span where launches are timed.
+  Result<> launch(const KernelLaunch& launch, Stream stream);
+  /// Spans that every launch from now on opens, one a note; null: none. Only eager steps have times.
+  void time_launches(TimingSpans* spans) { spans_ = spans; }
   /// Errors: kUnsupported on devices without bulk tensor copies.
   virtual Result<TensorMap> tensor_map(const TensorMapSpec&) {
     return fail(ErrorCode::kUnsupported, "bulk tensor copies are not supported by " + info().name);
@@ -128,6 +133,7 @@ class GpuBackend {
   virtual Result<> bind_thread() = 0;
 
  protected:
+  virtual Result<> enqueue(const KernelLaunch& launch, Stream stream) = 0;
   /// Each implementation of kernel() reports what it found.
   void looked_up(std::string_view module, std::string_view function, bool found) const {
     if (listener_) listener_(module, function, found);
@@ -135,6 +141,7 @@ class GpuBackend {
 
  private:
   LookupListener listener_;
+  TimingSpans* spans_ = nullptr;
 };
 
 }  // namespace met::gpu

@@ -30,6 +30,15 @@ struct Dim3 {
   std::uint32_t x = 1, y = 1, z = 1;
 };
 
+/// What a launch is, for tables of where time goes: the operation, the matrix W[n, k] that it multiplies by, and the bytes
+/// that it must read at least; 0 where that is not known from the launch alone.
+struct LaunchNote {
+  const char* operation = "other";
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  std::int64_t bytes = 0;
+};
+
 /// Arguments are recorded in order, each as a buffer or as scalar bytes (seam 3). Their values lie in one
 /// block laid out as a C struct of the same members; backends that want one pointer an argument use
 /// `offsets`.
@@ -56,6 +65,10 @@ class KernelLaunch {
     dependent_ = true;
     return *this;
   }
+  KernelLaunch& note(const LaunchNote& note) {
+    note_ = note;
+    return *this;
+  }
   /// Blocks of a cluster; {1, 1, 1}: no clusters.
   KernelLaunch& cluster(Dim3 blocks) {
     cluster_ = blocks;
@@ -68,6 +81,7 @@ class KernelLaunch {
   std::uint32_t shared_bytes() const { return shared_bytes_; }
   bool is_dependent() const { return dependent_; }
   Dim3 cluster() const { return cluster_; }
+  const LaunchNote& note() const { return note_; }
   std::size_t arguments() const { return count_; }
   std::size_t bytes() const { return bytes_; }
   const std::byte* data() const { return block_bytes_.data(); }
@@ -89,6 +103,7 @@ class KernelLaunch {
   std::uint32_t shared_bytes_ = 0;
   bool dependent_ = false;
   Dim3 cluster_;
+  LaunchNote note_;
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
   std::array<std::uint16_t, kArgumentsMax> offsets_{};

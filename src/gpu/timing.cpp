@@ -24,7 +24,7 @@ std::size_t TimingSpans::row(std::string_view name) {
   return rows_.size() - 1;
 }
 
-Result<> TimingSpans::begin(std::string_view name, Stream stream) {
+Result<> TimingSpans::begin(std::string_view name, Stream stream, std::int64_t bytes) {
   if (!enabled_ || device_.capturing(stream)) {
     open_.push_back(kIgnored);
     return {};
@@ -42,6 +42,7 @@ Result<> TimingSpans::begin(std::string_view name, Stream stream) {
   }
   Span& span = spans_[used_];
   span.row = row(name);
+  span.bytes = bytes;
   span.nested = std::ranges::any_of(open_, [](std::size_t i) { return i != kIgnored; });
   MET_TRY(device_.record(span.begin, stream));
   open_.push_back(used_++);
@@ -66,10 +67,22 @@ Result<> TimingSpans::collect(Stream stream) {
     row.most_ms = std::max(row.most_ms, ms);
     row.total_ms += ms;
     ++row.count;
+    row.bytes += span.bytes;
     if (!span.nested) outermost_ms_ += ms;
   }
   used_ = 0;
   return {};
+}
+
+Result<> GpuBackend::launch(const KernelLaunch& launch, Stream stream) {
+  if (spans_ == nullptr) return enqueue(launch, stream);
+  const LaunchNote& note = launch.note();
+  std::string name = note.operation;
+  if (note.n > 0) name += " " + std::to_string(note.n) + " x " + std::to_string(note.k);
+  MET_TRY(spans_->begin(name, stream, note.bytes));
+  const Result<> enqueued = enqueue(launch, stream);
+  const Result<> ended = spans_->end(stream);
+  return enqueued ? ended : enqueued;
 }
 
 std::string TimingSpans::table() const {

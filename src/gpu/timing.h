@@ -22,6 +22,7 @@ class TimingSpans {
   struct Row {
     std::string name;
     std::int64_t count = 0;
+    std::int64_t bytes = 0;  ///< that all of them had to read
     double total_ms = 0;
     double least_ms = 0;
     double most_ms = 0;
@@ -30,7 +31,7 @@ class TimingSpans {
   void enable(bool on) { enabled_ = on; }
 
   /// Spans may nest; end() closes the innermost.
-  Result<> begin(std::string_view name, Stream stream);
+  Result<> begin(std::string_view name, Stream stream, std::int64_t bytes = 0);
   Result<> end(Stream stream);
 
   /// Waits for the stream and adds what was measured since the last call to the rows.
@@ -44,6 +45,7 @@ class TimingSpans {
   struct Span {
     std::size_t row = 0;
     Event begin, end;
+    std::int64_t bytes = 0;
     bool nested = false;
   };
 

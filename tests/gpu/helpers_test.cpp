@@ -97,6 +97,29 @@ TEST(TimingSpans, CountsNestedSpansAndReusesEvents) {
   EXPECT_EQ(gpu.counts(stream).records, 18U);
 }
 
+TEST(TimingSpans, LaunchesAreNamedByTheirNote) {
+  mock::MockBackend gpu;
+  TimingSpans spans(gpu);
+  spans.enable(true);
+  const Stream stream = gpu.default_stream();
+  const auto kernel = gpu.kernel("linear", "linear");
+  ASSERT_TRUE(kernel);
+  KernelLaunch noted(*kernel);
+  noted.note({.operation = "linear", .n = 64, .k = 32, .bytes = 4096});
+  gpu.time_launches(&spans);
+  ASSERT_TRUE(gpu.launch(noted, stream));
+  ASSERT_TRUE(gpu.launch(noted, stream));
+  ASSERT_TRUE(gpu.launch(KernelLaunch(*kernel), stream));
+  gpu.time_launches(nullptr);
+  ASSERT_TRUE(gpu.launch(noted, stream));
+  ASSERT_TRUE(spans.collect(stream));
+  ASSERT_EQ(spans.rows().size(), 2U);
+  EXPECT_EQ(spans.rows()[0].name, "linear 64 x 32");
+  EXPECT_EQ(spans.rows()[0].count, 2);
+  EXPECT_EQ(spans.rows()[0].bytes, 8192);
+  EXPECT_EQ(spans.rows()[1].name, "other");
+}
+
 TEST(TimingSpans, IgnoresCaptures) {
   mock::MockBackend gpu;
   TimingSpans spans(gpu);

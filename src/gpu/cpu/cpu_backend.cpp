@@ -135,7 +135,7 @@ Result<KernelHandle> CpuBackend::kernel(std::string_view module, std::string_vie
                                         "' for " + info_.arch + " in this target");
 }
 
-Result<> CpuBackend::launch(const KernelLaunch& launch, Stream stream) {
+Result<> CpuBackend::enqueue(const KernelLaunch& launch, Stream stream) {
   MET_CHECK(launch.handle().index < functions_.size(), "launch of an unresolved kernel");
   const MetCpuKernel run = functions_[launch.handle().index].run;
   if (Recording* list = recording(stream)) {

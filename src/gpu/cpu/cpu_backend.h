@@ -51,12 +51,13 @@ class CpuBackend final : public DrainedBackend {
   Result<> fill_async(DevicePtr to, std::uint8_t byte, std::size_t bytes, Stream stream) override;
 
   Result<KernelHandle> kernel(std::string_view module, std::string_view function) override;
-  Result<> launch(const KernelLaunch& launch, Stream stream) override;
+  using GpuBackend::launch;
 
   using DrainedBackend::launch;
   Result<> bind_thread() override;
 
  private:
+  Result<> enqueue(const KernelLaunch& launch, Stream stream) override;
   struct Function {
     std::string_view module;
     std::string_view name;

@@ -62,7 +62,7 @@ class CudaBackend final : public GpuBackend {
   Result<double> elapsed_ms(Event begin, Event end) override;
 
   Result<KernelHandle> kernel(std::string_view module, std::string_view function) override;
-  Result<> launch(const KernelLaunch& launch, Stream stream) override;
+  using GpuBackend::launch;
   Result<TensorMap> tensor_map(const TensorMapSpec& spec) override;
 
   Result<> begin_capture(Stream stream) override;
@@ -75,6 +75,7 @@ class CudaBackend final : public GpuBackend {
   Result<> bind_thread() override;
 
  private:
+  Result<> enqueue(const KernelLaunch& launch, Stream stream) override;
   struct Function {
     std::string_view module;
     std::string_view name;

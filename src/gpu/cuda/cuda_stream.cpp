@@ -91,7 +91,7 @@ Result<KernelHandle> CudaBackend::kernel(std::string_view module, std::string_vi
                                         "' for " + info_.arch + " in this target");
 }
 
-Result<> CudaBackend::launch(const KernelLaunch& launch, Stream stream) {
+Result<> CudaBackend::enqueue(const KernelLaunch& launch, Stream stream) {
   MET_CHECK(launch.handle().index < functions_.size(), "launch of an unresolved kernel");
   MET_TRY(bind_thread());
   std::array<void*, KernelLaunch::kArgumentsMax> parameters;

@@ -175,7 +175,7 @@ Result<KernelHandle> MockBackend::kernel(std::string_view module, std::string_vi
   return KernelHandle{index};
 }
 
-Result<> MockBackend::launch(const KernelLaunch& launch, Stream stream) {
+Result<> MockBackend::enqueue(const KernelLaunch& launch, Stream stream) {
   MET_CHECK(launch.handle().index < kernels_.size(), "launch of an unresolved kernel");
   ++counts_[stream.id].launches;
   LaunchRecord record;

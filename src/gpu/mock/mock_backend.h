@@ -88,10 +88,11 @@ class MockBackend final : public DrainedBackend {
 
   Result<KernelHandle> kernel(std::string_view module, std::string_view function) override;
   using DrainedBackend::launch;
-  Result<> launch(const KernelLaunch& launch, Stream stream) override;
+  using GpuBackend::launch;
   Result<> bind_thread() override { return {}; }
 
  private:
+  Result<> enqueue(const KernelLaunch& launch, Stream stream) override;
   std::unique_ptr<Recording> new_recording() override;
   void finish(Recording&) override {}
   Result<> replay(Recording& recording, Stream stream) override;

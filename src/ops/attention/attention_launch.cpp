@@ -17,6 +17,7 @@ Result<AttentionPlan> plan_attention(gpu::GpuBackend& device, const AttentionSha
 
 Result<> attention(const AttentionPlan& plan, const AttentionTensors& t, gpu::Stream stream) {
   gpu::KernelLaunch launch(plan.kernel);
+  launch.note({.operation = "attention"});
   launch.buffer(t.qkv).buffer(t.k_cache).buffer(t.v_cache).buffer(t.sinks).buffer(t.y);
   launch.buffer(t.rows).buffer(t.block_table).buffer(t.counts).buffer(t.workspace);
   launch.scalar(std::int32_t{plan.shape.heads}).scalar(std::int32_t{plan.shape.kv_heads});

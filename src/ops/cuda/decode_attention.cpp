@@ -108,6 +108,7 @@ gpu::KernelLaunch decode_attention_launch(const DecodeAttentionPlan& plan, const
   own.group = args.layer.heads / args.layer.kv_heads;
   gpu::KernelLaunch launch(plan.kernel, plan.grid, plan.block);
   launch.scalar(own).dependent();
+  launch.note({.operation = "decode_attention"});
   return launch;
 }
 

@@ -145,6 +145,10 @@ gpu::KernelLaunch gemm_launch(const GemmPlan& plan, const GemmArgs& args) {
   gpu::KernelLaunch launch(plan.kernel, plan.grid, {kThreads},
                            static_cast<std::uint32_t>(plan.tile->shared_bytes));
   launch.cluster({static_cast<std::uint32_t>(plan.tile->blocks)}).scalar(sized).dependent();
+  launch.note({.operation = "gemm",
+               .n = args.n,
+               .k = args.k,
+               .bytes = std::int64_t{args.n} * args.k * info(plan.shape.weights).block_bytes});
   return launch;
 }
 

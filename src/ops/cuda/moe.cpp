@@ -87,6 +87,7 @@ Result<gpu::KernelLaunch> moe_gemm_launch(const MoeGemmPlan& plan, const MoeGemm
                          .epilogue = shape.epilogue};
   gpu::KernelLaunch launch(plan.kernel, plan.grid, plan.block, plan.shared_bytes);
   launch.scalar(args).dependent();
+  launch.note({.operation = "moe_gemm"});
   return launch;
 }
 
@@ -103,6 +104,7 @@ Result<MoeCombinePlan> plan_moe_combine(gpu::GpuBackend& device, std::int64_t di
 gpu::KernelLaunch moe_combine_launch(const MoeCombinePlan& plan, const MoeCombineArgs& args) {
   gpu::KernelLaunch launch(plan.kernel, plan.grid, plan.block);
   launch.scalar(args).dependent();
+  launch.note({.operation = "moe_combine"});
   return launch;
 }
 

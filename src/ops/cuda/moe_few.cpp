@@ -106,6 +106,7 @@ gpu::KernelLaunch moe_few_logits_launch(const MoeFewPlan& plan, const MoeFewTens
                            .finished = nullptr};
   gpu::KernelLaunch launch(plan.logits, plan.logits_grid, {kRouterThreads});
   launch.scalar(args).dependent();
+  launch.note({.operation = "moe_few_logits"});
   return launch;
 }
 
@@ -118,6 +119,7 @@ gpu::KernelLaunch moe_few_gate_up_launch(const MoeFewPlan& plan, const MoeFewTen
   args.k = plan.shape.hidden;
   gpu::KernelLaunch launch(plan.gate_up, plan.gate_up_grid, {kWarpsMax * kWarp}, plan.gate_up_shared);
   launch.scalar(args).dependent();
+  launch.note({.operation = "moe_few_gate_up"});
   return launch;
 }
 
@@ -129,6 +131,7 @@ gpu::KernelLaunch moe_few_down_launch(const MoeFewPlan& plan, const MoeFewTensor
   args.k = plan.shape.width;
   gpu::KernelLaunch launch(plan.down, plan.down_grid, plan.down_block, plan.down_shared);
   launch.scalar(args).dependent();
+  launch.note({.operation = "moe_few_down"});
   return launch;
 }
 

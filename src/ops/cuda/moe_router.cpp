@@ -43,6 +43,7 @@ gpu::KernelLaunch moe_router_launch(const MoeRouterPlan& plan, const MoeRouterAr
             "the router was planned for other sizes");
   gpu::KernelLaunch launch(plan.kernel, plan.grid, {kThreads});
   launch.scalar(args).dependent();
+  launch.note({.operation = "moe_router"});
   return launch;
 }
 

@@ -104,6 +104,7 @@ gpu::KernelLaunch prefill_attention_launch(const PrefillAttentionPlan& plan,
                                            const PrefillAttentionArgs& args) {
   gpu::KernelLaunch launch(plan.kernel, plan.grid, {kThreads}, plan.shared_bytes);
   launch.scalar(args).dependent();
+  launch.note({.operation = "prefill_attention"});
   return launch;
 }
 

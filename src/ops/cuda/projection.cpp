@@ -247,7 +247,10 @@ Result<gpu::KernelLaunch> projection_launch(const ProjectionPlan& plan, const Pr
   args.epilogue = shape.epilogue;
   args.tile = plan.tile;
   gpu::KernelLaunch launch(plan.kernel, plan.grid, plan.block, plan.shared_bytes);
-  launch.scalar(args).dependent();
+  launch.scalar(args).dependent().note({.operation = "projection",
+                                        .n = shape.n,
+                                        .k = shape.k,
+                                        .bytes = shape.n * shape.k * info(shape.weights).block_bytes});
   if (plan.tile.split > 1) launch.cluster({static_cast<std::uint32_t>(plan.tile.split)});
   return launch;
 }

@@ -26,6 +26,7 @@ Result<QuantisePlan> plan_quantise(gpu::GpuBackend& device, const QuantiseShape&
 gpu::KernelLaunch quantise_launch(const QuantisePlan& plan, const QuantiseArgs& args) {
   gpu::KernelLaunch launch(plan.kernel, plan.grid, {kThreads});
   launch.scalar(args).dependent();
+  launch.note({.operation = "quantise"});
   return launch;
 }
 

@@ -44,6 +44,7 @@ Result<ResidualNormPlan> plan_residual_norm(gpu::GpuBackend& device, std::int64_
 gpu::KernelLaunch residual_norm_launch(const ResidualNormPlan& plan, const ResidualNormArgs& args) {
   gpu::KernelLaunch launch(plan.kernel, plan.grid, plan.block);
   launch.scalar(args).dependent();
+  launch.note({.operation = "residual_norm"});
   return launch;
 }
 
@@ -62,6 +63,7 @@ Result<EmbeddingDevicePlan> plan_embedding_device(gpu::GpuBackend& device, std::
 gpu::KernelLaunch embedding_device_launch(const EmbeddingDevicePlan& plan, const EmbeddingDeviceArgs& args) {
   gpu::KernelLaunch launch(plan.kernel, plan.grid, {kEmbeddingThreads});
   launch.scalar(args).dependent();
+  launch.note({.operation = "embedding"});
   return launch;
 }
 

@@ -41,6 +41,7 @@ Result<RopeKvPlan> plan_rope_kv(gpu::GpuBackend& device, const RopeKvShape& shap
 gpu::KernelLaunch rope_kv_launch(const RopeKvPlan& plan, const RopeKvDeviceArgs& args) {
   gpu::KernelLaunch launch(plan.kernel, plan.grid, {kThreads});
   launch.scalar(args).dependent();
+  launch.note({.operation = "rope_kv"});
   return launch;
 }
 

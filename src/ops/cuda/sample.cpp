@@ -36,6 +36,7 @@ gpu::KernelLaunch sample_launch(const SamplePlan& plan, const SampleArgs& args, 
   gpu::KernelLaunch launch(plan.sample, {kBlocks * static_cast<std::uint32_t>(rows)}, {kThreads},
                            plan.shared_bytes);
   launch.scalar(args).dependent().cluster({kBlocks, 1, 1});
+  launch.note({.operation = "sample"});
   return launch;
 }
 
@@ -46,6 +47,7 @@ Result<> sample(const SamplePlan& plan, const SampleArgs& args, int rows, gpu::S
 gpu::KernelLaunch sample_begin_launch(const SamplePlan& plan, const SampleBeginArgs& args, int rows) {
   gpu::KernelLaunch launch(plan.begin, {static_cast<std::uint32_t>(rows)}, {kBeginThreads});
   launch.scalar(args);
+  launch.note({.operation = "sample_begin"});
   return launch;
 }
 

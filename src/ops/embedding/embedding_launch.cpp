@@ -13,6 +13,7 @@ Result<EmbeddingPlan> plan_embedding(gpu::GpuBackend& device, const LinearPack& 
 Result<> embedding(const EmbeddingPlan& plan, gpu::DevicePtr ids, gpu::DevicePtr table, gpu::DevicePtr tokens,
                    gpu::DevicePtr y, gpu::Stream stream) {
   gpu::KernelLaunch launch(plan.kernel);
+  launch.note({.operation = "embedding"});
   launch.buffer(ids).buffer(table).buffer(y).buffer(tokens);
   launch.scalar(plan.dim).scalar(plan.vocabulary).scalar(plan.scale);
   static_assert(sizeof(EmbeddingArgs) == 56);

@@ -13,6 +13,7 @@ Result<GatedActivationPlan> plan_gated_activation(gpu::GpuBackend& device, std::
 Result<> gated_activation(const GatedActivationPlan& plan, gpu::DevicePtr x, gpu::DevicePtr y,
                           gpu::DevicePtr rows, gpu::Stream stream) {
   gpu::KernelLaunch launch(plan.kernel);
+  launch.note({.operation = "gated_activation"});
   launch.buffer(x).buffer(y).buffer(rows).scalar(plan.width).scalar(plan.activation);
   static_assert(sizeof(GatedActivationArgs) == 40);
   return plan.device->launch(launch, stream);

@@ -12,6 +12,10 @@ Result<LinearPlan> plan_linear(gpu::GpuBackend& device, const LinearPack& pack, 
 
 Result<> linear(const LinearPlan& plan, const LinearTensors& t, gpu::Stream stream) {
   gpu::KernelLaunch launch(plan.kernel);
+  launch.note({.operation = "linear",
+               .n = plan.pack.n,
+               .k = plan.pack.k,
+               .bytes = static_cast<std::int64_t>(plan.pack.packed_bytes)});
   push_linear(launch, plan, t);
   return plan.device->launch(launch, stream);
 }

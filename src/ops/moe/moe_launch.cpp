@@ -26,6 +26,7 @@ Result<MoeRoutePlan> plan_moe_route(gpu::GpuBackend& device, int experts, int to
 Result<> moe_route(const MoeRoutePlan& plan, gpu::DevicePtr logits, const MoePairBuffers& pairs,
                    gpu::DevicePtr tokens, gpu::Stream stream) {
   gpu::KernelLaunch launch(plan.kernel);
+  launch.note({.operation = "moe_route"});
   launch.buffer(logits);
   push(launch, pairs);
   launch.buffer(tokens).scalar(std::int32_t{plan.experts}).scalar(std::int32_t{plan.top_k});
@@ -47,6 +48,7 @@ Result<> expert_linear(const ExpertLinearPlan& plan, LinearTensors t, const MoeP
                        gpu::Stream stream) {
   t.rows = pairs.begin + static_cast<std::size_t>(plan.experts) * sizeof(std::int32_t);
   gpu::KernelLaunch launch(plan.linear.kernel);
+  launch.note({.operation = "expert_linear", .n = plan.linear.pack.n, .k = plan.linear.pack.k});
   push_linear(launch, plan.linear, t);
   launch.buffer(pairs.begin).scalar(std::int64_t{plan.experts});
   launch.scalar(static_cast<std::int64_t>(plan.expert_bytes));
@@ -63,6 +65,7 @@ Result<ExpertSumPlan> plan_expert_sum(gpu::GpuBackend& device, std::int64_t dim,
 Result<> expert_sum(const ExpertSumPlan& plan, gpu::DevicePtr y, const MoePairBuffers& pairs,
                     gpu::DevicePtr hidden, gpu::DevicePtr tokens, gpu::Stream stream) {
   gpu::KernelLaunch launch(plan.kernel);
+  launch.note({.operation = "expert_sum"});
   launch.buffer(y);
   push(launch, pairs);
   launch.buffer(hidden).buffer(tokens).scalar(plan.dim).scalar(std::int32_t{plan.top_k});

@@ -14,6 +14,7 @@ Result<RmsNormPlan> plan_rms_norm(gpu::GpuBackend& device, std::int64_t dim, flo
 Result<> rms_norm(const RmsNormPlan& plan, gpu::DevicePtr x, gpu::DevicePtr weight, gpu::DevicePtr y,
                   gpu::DevicePtr rows, gpu::Stream stream) {
   gpu::KernelLaunch launch(plan.kernel);
+  launch.note({.operation = "rms_norm"});
   launch.buffer(x).buffer(weight).buffer(y).buffer(rows);
   launch.scalar(plan.dim).scalar(plan.eps).scalar(plan.offset).scalar(std::int32_t{plan.add});
   static_assert(sizeof(RmsNormArgs) == 56);

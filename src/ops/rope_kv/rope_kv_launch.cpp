@@ -21,6 +21,7 @@ Result<RopeKvPlan> plan_rope_kv(gpu::GpuBackend& device, const RopeKvShape& shap
 
 Result<> rope_kv(const RopeKvPlan& plan, const RopeKvTensors& t, gpu::Stream stream) {
   gpu::KernelLaunch launch(plan.kernel);
+  launch.note({.operation = "rope_kv"});
   launch.buffer(t.qkv).buffer(t.q_norm).buffer(t.k_norm).buffer(t.inverse).buffer(t.k_cache).buffer(
       t.v_cache);
   launch.buffer(t.rows).buffer(t.block_table).buffer(t.counts);
