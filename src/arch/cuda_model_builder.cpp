@@ -65,9 +65,20 @@ Result<> CudaModelBuilder::ffn(int layer, const FfnPart& part) {
   return {};
 }
 
-Result<> CudaModelBuilder::moe(int) {
-  return unsupported("--device",
-                     "a mixture of experts is not served on CUDA devices; --device cpu serves it");
+Result<> CudaModelBuilder::moe(int layer) {
+  const std::int64_t hidden = config_.hidden;
+  const std::int64_t width = config_.expert_ffn;
+  layers::cuda::DecoderLayerWeights& out = model_.layers.back();
+  MET_ASSIGN(out.ffn_norm, norm(Role::kFfnNorm, layer, hidden));
+  MET_ASSIGN(out.moe.router, weights_.matrix({{name(Role::kRouter, layer), config_.experts, hidden, false}},
+                                             /*keep=*/true));
+  MET_ASSIGN(out.moe.gate_up,
+             weights_.gated_experts({name(Role::kExpertGate, layer), width, hidden, false},
+                                    {name(Role::kExpertUp, layer), width, hidden, false}, config_.experts));
+  MET_ASSIGN(out.moe.down,
+             weights_.experts({name(Role::kExpertDown, layer), hidden, width, false}, config_.experts));
+  out.activation = ops::gated_epilogue(config_.activation);
+  return {};
 }
 
 Result<> CudaModelBuilder::head() {

@@ -87,10 +87,9 @@ const weights::TensorView* TensorFinder::find(const std::string& name) const {
 
 const weights::TensorView* TensorFinder::invent(const std::string& name,
                                                 const std::vector<std::int64_t>& shape) {
-  const auto known = std::ranges::find(invented_, name, &Invented::name);
-  if (known != invented_.end()) return &known->view;
-  Invented& tensor = invented_.emplace_back(Invented{name, shape, {}});
-  tensor.view = {.name = tensor.name, .dtype = DType::kBF16, .shape = tensor.shape, .bytes = {}};
+  const auto [at, added] = invented_.try_emplace(name, Invented{shape, {}});
+  Invented& tensor = at->second;
+  if (added) tensor.view = {.name = at->first, .dtype = DType::kBF16, .shape = tensor.shape, .bytes = {}};
   return &tensor.view;
 }
 

@@ -1,7 +1,7 @@
 // What a recipe asks of a checkpoint: tensors by name and shape, everything that is wrong with them, what is left over.
 #pragma once
 
-#include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -76,7 +76,6 @@ class TensorFinder {
   const weights::TensorView* invent(const std::string& name, const std::vector<std::int64_t>& shape);
 
   struct Invented {
-    std::string name;
     std::vector<std::int64_t> shape;
     weights::TensorView view;
   };
@@ -86,7 +85,7 @@ class TensorFinder {
   bool checking_ = true;
   std::vector<std::string> problems_;
   std::vector<std::string> used_;
-  std::deque<Invented> invented_;
+  std::map<std::string, Invented> invented_;
 };
 
 /// Values of a float tensor as F32. Errors: kUnsupported naming it for other types.

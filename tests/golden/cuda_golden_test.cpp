@@ -15,10 +15,11 @@ namespace met::golden {
 namespace {
 
 constexpr const char* kNames[] = {
-    "gemma3-a",          "gemma3-b",         "llama-a",         "llama-b",           "llama-c",
-    "mistral-a",         "mistral-b",        "qwen2-a",         "qwen2-b",           "qwen3-a",
-    "qwen3-b",           "qwen3-c",          "smollm3-a",       "smollm3-b",         "llama-fp8-block",
-    "llama-fp8-channel", "llama-fp8-tensor", "qwen3-fp8-block", "qwen3-fp8-channel", "qwen3-fp8-tensor"};
+    "gemma3-a",          "gemma3-b",        "llama-a",           "llama-b",          "llama-c",
+    "mistral-a",         "mistral-b",       "qwen2-a",           "qwen2-b",          "qwen3-a",
+    "qwen3-b",           "qwen3-c",         "qwen3_moe-a",       "qwen3_moe-b",      "smollm3-a",
+    "smollm3-b",         "llama-fp8-block", "llama-fp8-channel", "llama-fp8-tensor", "qwen3-fp8-block",
+    "qwen3-fp8-channel", "qwen3-fp8-tensor"};
 
 std::vector<std::string> names() {
   std::vector<std::string> out;

@@ -28,6 +28,11 @@ std::int64_t qkv_width(const config::ModelConfig& c) {
   return (std::int64_t{c.heads} + 2 * std::int64_t{c.kv_heads}) * c.head_dim;
 }
 
+// Width of the dense feed-forward blocks; 0 where every layer is a mixture of experts.
+std::int64_t dense_width(const config::ModelConfig& c) {
+  return std::ranges::all_of(c.layer, &config::LayerConfig::sparse) ? 0 : c.ffn;
+}
+
 // Rows of the activations in memory: a tile of the decode kernels may read past the step's own.
 std::int64_t token_rows(const Decoder::Limits& limits) { return std::max(limits.step.tokens, kHeadRows); }
 
@@ -63,7 +68,7 @@ std::vector<BufferSize> buffer_sizes(gpu::GpuBackend& device, const config::Mode
           {&T::squares, kHeadRows * kSquareParts * 4},
           {&T::qkv, bf16(tokens, qkv_width(c))},
           {&T::attention, bf16(tokens, q_width(c))},
-          {&T::ffn, bf16(tokens, c.ffn)},
+          {&T::ffn, bf16(tokens, dense_width(c))},
           {&T::branch, c.post_norms ? bf16(tokens, c.hidden) : 0},
           {&T::quantised, quantised ? tokens * widest : 0},
           {&T::row_scales, quantised ? (widest + 127) / 128 * scales_ld * 4 : 0},
@@ -99,7 +104,7 @@ std::size_t bytes_of_inputs(const Decoder::Limits& limits) {
 
 std::size_t Decoder::buffer_bytes(gpu::GpuBackend& device, const config::ModelConfig& config,
                                   const Limits& limits) {
-  std::size_t bytes = bytes_of_inputs(limits);
+  std::size_t bytes = bytes_of_inputs(limits) + MoeBlock::buffer_bytes(config, token_rows(limits));
   for (const BufferSize& b : buffer_sizes(device, config, limits)) bytes += static_cast<std::size_t>(b.bytes);
   return bytes;
 }
@@ -121,6 +126,10 @@ Result<std::unique_ptr<Decoder>> Decoder::make(gpu::GpuBackend& device, const co
   std::unique_ptr<Decoder> decoder(new Decoder(device, config, std::move(weights), limits));
   MET_TRY(decoder->plan_decode());
   MET_TRY(decoder->plan_prefill());
+  MET_ASSIGN(decoder->moe_, MoeBlock::make(device, config,
+                                           {.tokens = static_cast<int>(token_rows(limits)),
+                                            .buckets = decoder->limits_.buckets,
+                                            .batch_invariant = limits.batch_invariant}));
   return decoder;
 }
 
@@ -136,7 +145,7 @@ Result<> Decoder::plan_product(DeviceMatrix DecoderLayerWeights::* matrix, BySto
                                const Make& make) {
   for (const DecoderLayerWeights& layer : weights_.layers) {
     std::optional<Plan>& plan = plans.at(layer.*matrix);
-    if (plan) continue;
+    if (plan || (layer.*matrix).n == 0) continue;  // a mixture of experts has other plans
     MET_ASSIGN(plan, make(layer.*matrix));
   }
   return {};
@@ -304,6 +313,7 @@ Result<> Decoder::allocate() {
     prefill_args_.push_back(args);
   }
   MET_TRY(describe_tensors());
+  MET_TRY(moe_->allocate(weights_.layers));
   return device_.synchronize(device_.default_stream());
 }
 
@@ -316,6 +326,7 @@ Result<> Decoder::describe_tensors() {
     LayerMaps& maps = maps_.emplace_back();
     MET_ASSIGN(maps.qkv, weights(layer.qkv));
     MET_ASSIGN(maps.out, weights(layer.out));
+    if (layer.sparse()) continue;
     MET_ASSIGN(maps.gate_up, weights(layer.gate_up));
     MET_ASSIGN(maps.down, weights(layer.down));
   }
@@ -335,12 +346,14 @@ Result<> Decoder::describe_tensors() {
   MET_ASSIGN(hidden_map_, rows(tensors_.scaled, config_.hidden,
                                reads_codes(&Weights::qkv) || reads_codes(&Weights::gate_up)));
   MET_ASSIGN(attention_map_, rows(tensors_.attention, q_width(config_), reads_codes(&Weights::out)));
-  MET_ASSIGN(ffn_map_, rows(tensors_.ffn, config_.ffn, reads_codes(&Weights::down)));
+  if (tensors_.ffn) {
+    MET_ASSIGN(ffn_map_, rows(tensors_.ffn, config_.ffn, reads_codes(&Weights::down)));
+  }
   return {};
 }
 
 std::size_t Decoder::allocated_bytes() const {
-  std::size_t bytes = 0;
+  std::size_t bytes = moe_->allocated_bytes();
   for (const gpu::DeviceMemory& memory : memory_) bytes += memory.bytes();
   return bytes;
 }

@@ -11,6 +11,7 @@
 #include "config/model_config.h"
 #include "gpu/op_cache.h"
 #include "layers/cuda/decoder_weights.h"
+#include "layers/cuda/moe_block.h"
 #include "layers/cuda/step_data.h"
 #include "ops/cuda/decode_attention.h"
 #include "ops/cuda/gemm.h"
@@ -141,6 +142,7 @@ class Decoder {
   const ops::cuda::ProjectionPlan& head_plan(std::int64_t rows) const;
   const PrefillPlans& prefill_plans(std::int64_t tokens) const;
   Result<> describe_tensors();
+  MoeBlock::Rows moe_rows(const StepLayout& at, const gpu::DeviceMemory* next_norm) const;
   AttentionLayerArgs attention_args(std::size_t layer) const;
   const gpu::DeviceMemory& next_norm(std::size_t layer) const;
   /// Arguments of `residual_norm` that every use shares.
@@ -192,6 +194,7 @@ class Decoder {
   std::vector<PrefillAttentionArgs> prefill_args_;  ///< by layer; a step adds its inputs
   std::vector<LayerMaps> maps_;                     ///< by layer
   RowMaps hidden_map_{}, attention_map_{}, ffn_map_{};
+  std::optional<MoeBlock> moe_;
   std::vector<gpu::DeviceMemory> memory_;
   gpu::DevicePtr inputs_;
   gpu::DevicePtr fed_;

@@ -100,6 +100,14 @@ Result<> Decoder::decode_join(const ByStorage<ops::cuda::ProjectionPlan>& produc
   return ops::cuda::residual_norm(plans.norm, args, stream);
 }
 
+MoeBlock::Rows Decoder::moe_rows(const StepLayout& at, const gpu::DeviceMemory* next_norm) const {
+  return {.counts = inputs_ + at.counts,
+          .residual = tensors_.hidden,
+          .scaled = tensors_.scaled,
+          .squares = tensors_.squares,
+          .next_norm = next_norm != nullptr ? next_norm->data() : gpu::DevicePtr{}};
+}
+
 // `norm` describes `scaled` on entry, and again behind the layer.
 Result<> Decoder::decode_layer(std::size_t layer, const DecodePlans& plans, const StepLayout& at,
                                RowSquares& norm, gpu::Stream stream) const {
@@ -125,6 +133,8 @@ Result<> Decoder::decode_layer(std::size_t layer, const DecodePlans& plans, cons
   MET_TRY(decode_attention(layer, plans, at, stream));
   MET_TRY(decode_join(plans.out, w.out, tensors_.attention, w.post_attention_norm, w.ffn_norm, plans, at,
                       norm, stream));
+  if (w.sparse())
+    return moe_->decode(layer, plans.bucket, w.moe, moe_rows(at, &next_norm(layer)), norm, stream);
   MET_TRY(project(plans.gate_up, w.gate_up, tensors_.ffn, config_.ffn));
   return decode_join(plans.down, w.down, tensors_.ffn, w.post_ffn_norm, next_norm(layer), plans, at, norm,
                      stream);
@@ -260,6 +270,9 @@ Result<> Decoder::mixed_layer(std::size_t layer, const Mixed& step, const Prefil
   MET_TRY(multiply({plans.out, w.out, maps.out, attention_map_, joined, config_.hidden, join}, at, stream));
   const NormFor to_ffn{w.ffn_norm, w.gate_up};
   MET_TRY(mixed_join(w.post_attention_norm, &to_ffn, plans, at, stream));
+  if (w.sparse())
+    return moe_->mixed(layer, step.capacity.tokens, w.moe, moe_rows(at, last ? nullptr : &next_norm(layer)),
+                       stream);
   MET_TRY(
       multiply({plans.gate_up, w.gate_up, maps.gate_up, hidden_map_, tensors_.ffn, config_.ffn, w.activation},
                at, stream));

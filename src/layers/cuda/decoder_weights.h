@@ -9,6 +9,13 @@
 
 namespace met::layers::cuda {
 
+/// A mixture of experts: hidden += sum over the chosen experts e of weight_e * down_e(act(gate_up_e(norm(hidden)))).
+struct MoeMatrices {
+  DeviceMatrix router;   ///< [experts, hidden]
+  DeviceMatrix gate_up;  ///< [experts * 2 width, hidden], in each expert rows alternate 8 of gate, 8 of up
+  DeviceMatrix down;     ///< [experts * hidden, width]
+};
+
 /// One layer: hidden += post(out(attention(...qkv(norm(hidden))))), then hidden += post(down(act(gate_up(norm(hidden))))).
 /// Norm weights are F32 with the family's offset added.
 struct DecoderLayerWeights {
@@ -23,7 +30,10 @@ struct DecoderLayerWeights {
   DeviceMatrix gate_up;  ///< rows alternate 8 of gate, 8 of up
   DeviceMatrix down;
   gpu::DeviceMemory post_ffn_norm;
+  MoeMatrices moe;  ///< in place of gate_up and down where `sparse`
   Epilogue activation = Epilogue::kSiluMul;
+
+  bool sparse() const { return moe.router.n > 0; }
 };
 
 struct DecoderWeights {

@@ -1,6 +1,7 @@
 #include "layers/cuda/matrix_loader.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/log.h"
 #include "met/e4m3_order.h"
@@ -13,6 +14,17 @@ namespace {
 
 bool is_e4m3(const RowSource& source) {
   return source.tensor != nullptr && source.tensor->dtype == DType::kF8E4M3;
+}
+
+std::vector<MatrixName> of_experts(std::span<const MatrixName> matrices, int count) {
+  constexpr std::string_view kNumber = "{}";
+  std::vector<MatrixName> all;
+  for (int e = 0; e < count; ++e)
+    for (MatrixName matrix : matrices) {
+      matrix.name.replace(matrix.name.find(kNumber), kNumber.size(), std::to_string(e));
+      all.push_back(std::move(matrix));
+    }
+  return all;
 }
 
 /// Whether the kernels read the stack's E4M3 as it is.
@@ -39,6 +51,17 @@ Result<DeviceMatrix> MatrixLoader::gated(const MatrixName& gate, const MatrixNam
     return unsupported("intermediate_size",
                        "intermediate_size " + std::to_string(gate.n) + " is not a multiple of 8");
   return load({gate, up}, /*gated=*/true, /*keep=*/false);
+}
+
+Result<DeviceMatrix> MatrixLoader::experts(const MatrixName& matrix, int count) {
+  return load(of_experts({&matrix, 1}, count), /*gated=*/false, /*keep=*/true);
+}
+
+Result<DeviceMatrix> MatrixLoader::gated_experts(const MatrixName& gate, const MatrixName& up, int count) {
+  if (gate.n % kGatedGroup != 0)
+    return unsupported("moe_intermediate_size",
+                       "moe_intermediate_size " + std::to_string(gate.n) + " is not a multiple of 8");
+  return load(of_experts(std::array{gate, up}, count), /*gated=*/true, /*keep=*/true);
 }
 
 RowStack MatrixLoader::find(const std::vector<MatrixName>& matrices, bool gated) {

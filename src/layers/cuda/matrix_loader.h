@@ -59,6 +59,10 @@ class MatrixLoader {
   Result<DeviceMatrix> table(const MatrixName& matrix);
   /// Gate and up, [width, k] each: rows alternate 8 of gate, 8 of up (docs/hopper.md).
   Result<DeviceMatrix> gated(const MatrixName& gate, const MatrixName& up);
+  /// Matrices of `count` experts, one after another along n, in BF16; {} in a name is the expert's number.
+  Result<DeviceMatrix> experts(const MatrixName& matrix, int count);
+  /// The same, each expert's gate and up as `gated` leaves them.
+  Result<DeviceMatrix> gated_experts(const MatrixName& gate, const MatrixName& up, int count);
   /// A vector as F32, `offset` added to each value.
   Result<gpu::DeviceMemory> vector(const std::string& name, std::int64_t size, float offset = 0);
   /// F32 values of the host's own.

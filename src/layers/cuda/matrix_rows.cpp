@@ -75,10 +75,11 @@ std::int64_t RowStack::rows() const {
 
 RowAt row_at(const RowStack& stack, std::int64_t r) {
   if (stack.gated) {
-    const std::int64_t pair = r / (2 * kGatedGroup);
+    const std::int64_t both = 2 * stack.sources[0].rows;
+    const auto gate = static_cast<std::size_t>(r / both) * 2;
+    const std::int64_t group = r % both / (2 * kGatedGroup);
     const std::int64_t within = r % (2 * kGatedGroup);
-    return {within < kGatedGroup ? std::size_t{0} : std::size_t{1},
-            pair * kGatedGroup + within % kGatedGroup};
+    return {within < kGatedGroup ? gate : gate + 1, group * kGatedGroup + within % kGatedGroup};
   }
   RowAt at{0, r};
   while (at.row >= stack.sources[at.source].rows) at.row -= stack.sources[at.source++].rows;

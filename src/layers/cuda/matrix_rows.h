@@ -19,8 +19,8 @@ struct RowSource {
   std::int64_t scale_groups = 1;  ///< scales along k: 1, or one each config::kFp8Block values
 };
 
-/// Matrices of equal k as one: rows one after another, or, of two equally high ones, 8 of the first and 8 of the second in
-/// turn where `gated`.
+/// Matrices of equal k as one: rows one after another, or, of each two equally high ones, 8 of the first and 8 of the second
+/// in turn where `gated`.
 struct RowStack {
   std::vector<RowSource> sources;
   std::int64_t k = 0;

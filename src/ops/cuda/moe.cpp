@@ -68,14 +68,19 @@ Result<MoeGemmPlan> plan_moe_gemm(gpu::GpuBackend& device, const MoeGemmShape& s
                      .shared_bytes = shared_bytes(tile)};
 }
 
-Result<gpu::KernelLaunch> moe_gemm_launch(const MoeGemmPlan& plan, const MoeGemmTensors& t) {
+Result<DeviceTensorMap> moe_weights_map(const MoeGemmPlan& plan, gpu::DevicePtr weights) {
   const MoeGemmShape& shape = plan.shape;
-  gpu::TensorMapSpec spec{.base = t.weights, .element = gpu::TensorElement::kBf16, .rank = 2};
+  gpu::TensorMapSpec spec{.base = weights, .element = gpu::TensorElement::kBf16, .rank = 2};
   spec.extents = {static_cast<std::uint64_t>(shape.k), static_cast<std::uint64_t>(shape.experts * shape.n)};
   spec.strides = {static_cast<std::uint64_t>(2 * shape.k)};
   spec.box = {kChunkK, static_cast<std::uint32_t>(plan.rows)};
   MET_ASSIGN(const gpu::TensorMap map, plan.device->tensor_map(spec));
-  const MoeGemmArgs args{.weights = std::bit_cast<DeviceTensorMap>(map),
+  return std::bit_cast<DeviceTensorMap>(map);
+}
+
+gpu::KernelLaunch moe_gemm_launch(const MoeGemmPlan& plan, const MoeGemmTensors& t) {
+  const MoeGemmShape& shape = plan.shape;
+  const MoeGemmArgs args{.weights = t.weights,
                          .x = at<const Bf16Bits>(t.x),
                          .pairs = t.pairs,
                          .y = at<Bf16Bits>(t.y),

@@ -30,8 +30,8 @@ struct MoeGemmPlan {
 };
 
 struct MoeGemmTensors {
-  gpu::DevicePtr weights;  ///< [experts * n, k] BF16
-  gpu::DevicePtr x;        ///< [tokens, k] where `gathers`, else [tokens * top_k, k] in the order of places
+  DeviceTensorMap weights;  ///< moe_weights_map
+  gpu::DevicePtr x;         ///< [tokens, k] where `gathers`, else [tokens * top_k, k] in the order of places
   MoePairs pairs;
   gpu::DevicePtr y;  ///< [tokens * top_k, ldy]
   std::int64_t ldy = 0;
@@ -39,8 +39,9 @@ struct MoeGemmTensors {
 };
 
 Result<MoeGemmPlan> plan_moe_gemm(gpu::GpuBackend& device, const MoeGemmShape& shape);
-/// The launch, for a caller that enqueues it; describes the weights for bulk copies, so make it once.
-Result<gpu::KernelLaunch> moe_gemm_launch(const MoeGemmPlan& plan, const MoeGemmTensors& tensors);
+/// How the kernel sees W [experts * n, k] BF16; the same for plans of equal n, k and rows.
+Result<DeviceTensorMap> moe_weights_map(const MoeGemmPlan& plan, gpu::DevicePtr weights);
+gpu::KernelLaunch moe_gemm_launch(const MoeGemmPlan& plan, const MoeGemmTensors& tensors);
 
 /// Sum over a token's experts, residual and norms. Errors   kUnsupported: dim no multiple of 8 or over 8192.
 struct MoeCombinePlan {

@@ -106,14 +106,13 @@ Result<OpCase> products(GpuBackend& gpu, const MoeShape& s, bool timed) {
                                                              .epilogue = s.epilogue}));
   op.launch = [=](std::span<const DevicePtr> p) -> Result<std::vector<KernelLaunch>> {
     const auto ints = [&](std::size_t i) { return reinterpret_cast<std::int32_t*>(p[i].value); };
-    MET_ASSIGN(const KernelLaunch launch,
-               ops::cuda::moe_gemm_launch(plan, {.weights = p[1],
-                                                 .x = p[2],
-                                                 .pairs = {ints(3), ints(4), nullptr, nullptr},
-                                                 .y = p[0],
-                                                 .ldy = ldy,
-                                                 .gathers = s.gathers}));
-    return std::vector{launch};
+    MET_ASSIGN(const DeviceTensorMap map, ops::cuda::moe_weights_map(plan, p[1]));
+    return std::vector{ops::cuda::moe_gemm_launch(plan, {.weights = map,
+                                                         .x = p[2],
+                                                         .pairs = {ints(3), ints(4), nullptr, nullptr},
+                                                         .y = p[0],
+                                                         .ldy = ldy,
+                                                         .gathers = s.gathers})};
   };
   int touched = 0;
   for (std::size_t e = 0; e + 1 < pairs.begin.size(); ++e)

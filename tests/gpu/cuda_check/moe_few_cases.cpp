@@ -269,7 +269,7 @@ Result<std::vector<OpCase>> moe_few_cases(GpuBackend& gpu, bool timed) {
     MET_TRY(add({64, 32, 256, 8, most, true}, tokens));
   }
   for (const int tokens : {1, 7, 12}) MET_TRY(add(qwen(16, tokens), tokens));
-  for (const int tokens : {3, 11}) MET_TRY(add({4096, 1536, 9, 2, tokens < 8 ? 8 : 16, true}, tokens));
+  for (const int tokens : {3, 11}) MET_TRY(add({4096, 544, 6, 2, tokens < 8 ? 8 : 16, true}, tokens));
   MET_TRY(add({1024, 64, 40, 32, 8, false}, 6));
   return cases;
 }
