@@ -268,7 +268,9 @@ Result<std::vector<OpCase>> moe_few_cases(GpuBackend& gpu, bool timed) {
     MET_TRY(add({96, 160, 40, 3, most, false, Epilogue::kGeluMul}, tokens));
     MET_TRY(add({64, 32, 256, 8, most, true}, tokens));
   }
-  for (const int tokens : {1, 7, 12}) MET_TRY(add(qwen(16, tokens), tokens));
+  MET_TRY(add(qwen(16, 1), 1));
+  MET_TRY(add({2048, 768, 12, 2, 8, true}, 7));
+  MET_TRY(add({2048, 768, 12, 2, 32, true}, 11));
   for (const int tokens : {3, 11}) MET_TRY(add({4096, 544, 6, 2, tokens < 8 ? 8 : 16, true}, tokens));
   MET_TRY(add({1024, 64, 40, 32, 8, false}, 6));
   return cases;
