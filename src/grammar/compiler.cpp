@@ -145,6 +145,7 @@ Result<std::shared_ptr<const sampling::Constraint>> Compiler::compile(const Spec
   if (!compiled) return std::unexpected(at_field(std::move(compiled).error(), spec.field));
   MatcherSource source{.vocabulary = s.vocabulary,
                        .grammar = compiled->grammar,
+                       .strings = compiled->strings,
                        .start = start,
                        .more_end_ids = more_end_ids,
                        .limits = s.limits};

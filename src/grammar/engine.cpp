@@ -17,13 +17,25 @@ thread_local std::optional<std::string> warning;
 
 constexpr int kLevelWarning = 2;
 
-xgrammar::TokenizerInfo tokenizer_info(const Vocabulary& vocabulary,
-                                       const std::vector<std::int32_t>& textual) {
+/// The tokens that are text; the others are empty.
+std::vector<std::string> texts(const Vocabulary& vocabulary, const std::vector<std::int32_t>& textual) {
   std::vector<std::string> tokens = vocabulary.tokens;
   for (const std::int32_t id : vocabulary.special)
     if (!std::ranges::binary_search(textual, id)) tokens[static_cast<std::size_t>(id)].clear();
-  return xgrammar::TokenizerInfo(tokens, xgrammar::VocabType::RAW, static_cast<int>(vocabulary.width),
-                                 vocabulary.end_ids);
+  return tokens;
+}
+
+xgrammar::TokenizerInfo tokenizer_info(const Vocabulary& vocabulary,
+                                       const std::vector<std::int32_t>& textual) {
+  return xgrammar::TokenizerInfo(texts(vocabulary, textual), xgrammar::VocabType::RAW,
+                                 static_cast<int>(vocabulary.width), vocabulary.end_ids);
+}
+
+std::shared_ptr<const StringMasks> string_masks(const Vocabulary& vocabulary,
+                                                const std::vector<std::int32_t>& textual) {
+  std::vector<std::string> tokens = texts(vocabulary, textual);
+  for (const std::int32_t id : vocabulary.end_ids) tokens[static_cast<std::size_t>(id)].clear();
+  return std::make_shared<const StringMasks>(std::move(tokens), vocabulary.width);
 }
 
 xgrammar::Grammar parse(const Source& source, const xgrammar::TokenizerInfo& tokens) {
@@ -39,7 +51,7 @@ xgrammar::Grammar parse(const Source& source, const xgrammar::TokenizerInfo& tok
 std::optional<std::string> take_engine_warning() { return std::exchange(warning, std::nullopt); }
 
 Engine::Engine(const Vocabulary& vocabulary, const std::vector<std::int32_t>& textual)
-    : tokens_(tokenizer_info(vocabulary, textual)) {}
+    : tokens_(tokenizer_info(vocabulary, textual)), strings_(string_masks(vocabulary, textual)) {}
 
 Result<Engine::Compiled> Engine::compile(const Source& source, const Limits& limits) const {
   take_engine_warning();
@@ -51,6 +63,7 @@ Result<Engine::Compiled> Engine::compile(const Source& source, const Limits& lim
       out.grammar = compiler.CompileGrammar(parse(source, tokens_));
     }
     if (const auto ignored = take_engine_warning()) return unsupported("", *ignored);
+    if (source.marked) out.strings = strings_;
     out.bytes = out.grammar.MemorySizeBytes();
     return out;
   } catch (const OverBudget& over) {

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "grammar/grammar.h"
 #include "grammar/notation.h"
+#include "grammar/string_masks.h"
 
 namespace met::grammar {
 
@@ -22,6 +23,7 @@ class Engine {
 
   struct Compiled {
     xgrammar::CompiledGrammar grammar{xgrammar::NullObj{}};
+    std::shared_ptr<const StringMasks> strings;  ///< where the source's marks tell of strings, else null
     std::size_t bytes = 0;
   };
   /// Within the limits. Errors: kInvalidArgument with the engine's own sentence, kUnsupported for a limit or for
@@ -30,6 +32,7 @@ class Engine {
 
  private:
   xgrammar::TokenizerInfo tokens_;
+  std::shared_ptr<const StringMasks> strings_;
 };
 
 /// Warnings of the engine on this thread since the last call: it tells so of what it does not enforce.
@@ -39,6 +42,7 @@ std::optional<std::string> take_engine_warning();
 struct MatcherSource {
   std::shared_ptr<const Vocabulary> vocabulary;
   xgrammar::CompiledGrammar grammar{xgrammar::NullObj{}};
+  std::shared_ptr<const StringMasks> strings;  ///< as Engine::Compiled says
   Start start;
   std::vector<std::int32_t> more_end_ids;
   Limits limits;

@@ -144,6 +144,23 @@ Node repeat(Node part, std::int64_t least, std::int64_t most) {
 
 Node maybe(Node part) { return repeat(std::move(part), 0, 1); }
 
+namespace {
+// A mark is an integer that a float holds: 8 bits of `least`, 16 of `most`.
+constexpr std::int64_t kMarkLeastMax = 0xFF;
+constexpr std::int64_t kMarkNoEnd = 0xFFFF;
+}  // namespace
+
+std::optional<std::uint32_t> length_mark(const LengthBound& bound) {
+  if (bound.least > kMarkLeastMax || bound.most >= kMarkNoEnd) return std::nullopt;
+  return static_cast<std::uint32_t>(bound.least << 16 | (bound.most == kNoEnd ? kMarkNoEnd : bound.most));
+}
+
+std::optional<LengthBound> bound_of_mark(std::uint32_t mark) {
+  if (mark >= kOutsideMark) return std::nullopt;
+  const auto most = static_cast<std::int64_t>(mark & 0xFFFFU);
+  return LengthBound{.least = mark >> 16U, .most = most == kMarkNoEnd ? kNoEnd : most};
+}
+
 int Rules::add(std::string_view hint) {
   std::string name = concat("r", rules_.size());
   if (!hint.empty()) name += '_';
@@ -351,7 +368,8 @@ Result<std::string> Rules::write(const Node& root, const Bounds& bounds) {
 
   std::vector<std::string> names;
   for (const Rule& entry : rules_) names.push_back(entry.name);
-  std::string out = "root ::= ";
+  const bool marked = std::ranges::any_of(rules_, [](const Rule& entry) { return entry.mark.has_value(); });
+  std::string out = concat("root", marked ? concat("[temperature=", kOutsideMark, "]") : "", " ::= ");
   Printer printer(out, bounds.bytes_max, bounds.units_max);
   printer.print(start, names, 1, true);
   std::vector<bool> wanted(rules_.size(), false);
@@ -364,7 +382,9 @@ Result<std::string> Rules::write(const Node& root, const Bounds& bounds) {
     const auto number = static_cast<std::size_t>(node->rule);
     wanted[number] = true;
     const Node body = prune(rules_[number].body, known);
-    out += concat("\n", names[number], " ::= ");
+    out += concat("\n", names[number]);
+    if (rules_[number].mark) out += concat("[temperature=", *rules_[number].mark, "]");
+    out += " ::= ";
     printer.print(body, names, 1, true);
     open.push_back(body);
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -77,11 +78,28 @@ struct Bounds {
   std::size_t product_max = 200'000'000;
 };
 
+/// How many characters a string has.
+struct LengthBound {
+  std::int64_t least = 0;
+  std::int64_t most = kNoEnd;
+  friend bool operator==(const LengthBound&, const LengthBound&) = default;
+};
+
+/// The mark by which a rule tells a running matcher that it stands inside a string of that length; the engine hands
+/// it through as the rule's temperature, which nothing else uses. Nothing for bounds that no mark can say.
+std::optional<std::uint32_t> length_mark(const LengthBound& bound);
+/// What a mark says; nothing for `kOutsideMark`.
+std::optional<LengthBound> bound_of_mark(std::uint32_t mark);
+/// Of a grammar's root, so of every state that is in no marked rule; above every other mark.
+inline constexpr std::uint32_t kOutsideMark = 1U << 25U;
+
 /// Numbered rules. A rule may be used before it is defined.
 class Rules {
  public:
   /// A new rule; `hint` becomes part of its name.
   int add(std::string_view hint);
+  /// The rule is a JSON string behind its opening quote, the closing one included.
+  void mark(int number, std::uint32_t mark) { rules_[static_cast<std::size_t>(number)].mark = mark; }
   void define(int number, Node body);
   const Node& body(int number) const { return rules_[static_cast<std::size_t>(number)].body; }
   std::size_t size() const { return rules_.size(); }
@@ -94,6 +112,7 @@ class Rules {
   struct Rule {
     std::string name;
     Node body = never();
+    std::optional<std::uint32_t> mark = std::nullopt;
   };
   std::vector<bool> productive_rules() const;
   bool productive(const Node& node, const std::vector<bool>& known) const;

@@ -3,6 +3,7 @@
 #include <xgrammar/matcher.h>
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "grammar/engine.h"
@@ -35,6 +36,33 @@ class Matcher {
   void rewind(int steps) {
     if (steps > 0) guarded([&] { return matcher_.Rollback(steps), true; });
   }
+  /// Inside which string every path of the grammar is; nothing where it cannot be said. Two strings that differ, live
+  /// at once, are never told apart again.
+  std::optional<LengthBound> string_bound() {
+    if (failed_ || mixed_) return std::nullopt;
+    const std::optional<float> mark = matcher_.GetTemperature();
+    mixed_ = take_engine_warning().has_value();
+    if (!mark || mixed_) return std::nullopt;
+    return bound_of_mark(static_cast<std::uint32_t>(*mark));
+  }
+
+  /// For each tail, whether it may follow the string's end, reached by `begin`; nothing if it cannot end so.
+  std::optional<std::vector<bool>> tails_behind(const std::string& begin,
+                                                const std::vector<std::string>& tails) {
+    std::vector<bool> out(tails.size());
+    const auto try_all = [&] {
+      if (!matcher_.AcceptString(begin)) return false;
+      for (std::size_t i = 0; i < tails.size(); ++i) {
+        out[i] = tails[i].empty() || matcher_.AcceptString(tails[i]);
+        if (out[i] && !tails[i].empty()) matcher_.Rollback(1);
+      }
+      matcher_.Rollback(1);
+      return true;
+    };
+    if (!guarded(try_all)) return std::nullopt;
+    return out;
+  }
+
   /// Whether the mask says anything; every bit is clear after a failure.
   bool fill(std::span<std::uint32_t> allowed) {
     std::int64_t shape[] = {static_cast<std::int64_t>(allowed.size())};
@@ -69,6 +97,7 @@ class Matcher {
   const Limits* limits_;
   xgrammar::GrammarMatcher matcher_;
   bool failed_ = false;
+  bool mixed_ = false;
 };
 
 class State final : public sampling::ConstraintState {
@@ -92,6 +121,7 @@ class State final : public sampling::ConstraintState {
       case Phase::kGrammar:
         break;
     }
+    if (fill_string(allowed)) return true;
     const bool says = matcher_.fill(allowed);
     if (matcher_.failed()) return true;
     if (says && matcher_.completed()) allow_more_ends(allowed);
@@ -104,6 +134,10 @@ class State final : public sampling::ConstraintState {
       return false;
     }
     ids_.push_back(id);
+    if (source_->strings) {
+      places_.push_back(place());
+      if (known(id)) places_.back().take(bytes_of(id));
+    }
     return true;
   }
 
@@ -111,11 +145,14 @@ class State final : public sampling::ConstraintState {
     const auto keep = static_cast<std::size_t>(std::max<std::int64_t>(std::ssize(ids_) - count, 0));
     std::vector<Id> kept(ids_.begin(), ids_.begin() + static_cast<std::ptrdiff_t>(keep));
     const bool inside = phase_ == Phase::kGrammar && !refused_ && keep >= grammar_from_;
+    tails_of_ = -1;
     if (inside) {
       matcher_.rewind(static_cast<int>(ids_.size() - keep));
       ids_ = std::move(kept);
+      places_.resize(std::min(places_.size(), keep));
       return;
     }
+    places_.clear();
     matcher_ = Matcher(source_->grammar, source_->limits);
     ids_.clear();
     refused_ = false;
@@ -157,6 +194,27 @@ class State final : public sampling::ConstraintState {
   }
   bool known(Id id) const {
     return id >= 0 && static_cast<std::size_t>(id) < source_->vocabulary->tokens.size();
+  }
+
+  StringPlace place() const { return places_.empty() ? StringPlace() : places_.back(); }
+
+  /// The mask inside a bounded string; false: it is not one, or nothing is known of it.
+  bool fill_string(std::span<std::uint32_t> allowed) {
+    if (!source_->strings) return false;
+    const std::optional<LengthBound> bound = matcher_.string_bound();
+    const StringPlace here = place();
+    if (!bound || here.string() == 0) return false;
+    if (tails_of_ != here.string()) {
+      // Behind the string's end the same may follow wherever it ends: asked once, between two characters.
+      if (here.part() != StringPlace::Part::kBetween) return false;
+      const auto missing = static_cast<std::size_t>(std::max<std::int64_t>(bound->least - here.begun(), 0));
+      auto tails = matcher_.tails_behind(std::string(missing, 'a') + '"', source_->strings->tails());
+      if (!tails) return false;
+      tails_ = std::move(*tails);
+      tails_of_ = here.string();
+    }
+    source_->strings->fill(here, *bound, tails_, allowed);
+    return true;
   }
 
   bool take(Id id) {
@@ -250,6 +308,9 @@ class State final : public sampling::ConstraintState {
   bool refused_ = false;
   std::size_t grammar_from_ = 0;  ///< ids before it are not the matcher's
   std::vector<Id> ids_;
+  std::vector<StringPlace> places_;  ///< behind each id, where the source has marked strings
+  std::vector<bool> tails_;          ///< of the string `tails_of_`: what may follow its end
+  std::int64_t tails_of_ = -1;
 };
 
 class CompiledConstraint final : public sampling::Constraint {

@@ -46,9 +46,36 @@ Result<std::string> json_object_ebnf() {
   return schema_ebnf(json::Value(std::move(schema)));
 }
 
+/// Whether some rule has attributes: `name[…] ::=`. A class is never the last thing before a definition, which begins
+/// with its name.
+bool has_attributes(const std::string& text) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  bool closed = false;  // nothing but blanks since a bracket outside of literals closed
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '#') {
+      at = std::min(text.find('\n', at), text.size());
+    } else if (c == '"') {
+      for (++at; at < text.size() && text[at] != '"'; ++at)
+        if (text[at] == '\\') ++at;
+      closed = false;
+    } else if (c == '[') {
+      for (++at; at < text.size() && text[at] != ']'; ++at)
+        if (text[at] == '\\') ++at;
+      closed = true;
+    } else if (closed && text.compare(at, 3, "::=") == 0) {
+      return true;
+    } else if (!kBlank.contains(c)) {
+      closed = false;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<> check_ebnf(const std::string& text) {
+  if (has_attributes(text)) return unsupported("", "attributes of rules are not supported");
   if (text.find('\0') != std::string::npos) return invalid("", "holds a NUL");
   int depth = 0;
   int deepest = 0;
@@ -65,15 +92,15 @@ Result<> check_ebnf(const std::string& text) {
 }
 
 Result<Source> lower(const Spec& spec) {
-  const auto plain = [](Result<std::string> text) -> Result<Source> {
+  const auto plain = [](Result<std::string> text, bool marked = false) -> Result<Source> {
     if (!text) return std::unexpected(std::move(text).error());
-    return Source{.text = std::move(*text)};
+    return Source{.marked = marked, .text = std::move(*text)};
   };
   switch (spec.kind) {
     case Kind::kJsonObject:
       return plain(json_object_ebnf());
     case Kind::kJsonSchema:
-      return plain(schema_ebnf(spec.value));
+      return plain(schema_ebnf(spec.value), /*marked=*/true);
     case Kind::kRegex:
       return plain(regex_ebnf(spec.value));
     case Kind::kChoice:

@@ -12,6 +12,9 @@ namespace met::grammar {
 /// What the engine compiles.
 struct Source {
   bool structural_tag = false;
+  /// Its rules' marks (Rules::mark) tell of the whole text: no part of it stands outside of a schema's EBNF while one
+  /// is in a marked rule.
+  bool marked = false;
   std::string text;  ///< EBNF, or the JSON of a structural tag whose schemas became EBNF
 };
 
@@ -22,7 +25,7 @@ Result<Source> lower(const Spec& spec);
 /// arguments, so an object; what the style cannot write is an error.
 Result<std::string> schema_ebnf(const json::Value& schema, Style style = Style::kJson);
 
-/// EBNF as clients write it: bounded in nesting and rules, without token-level extensions.
+/// EBNF as clients write it: bounded in nesting and rules, without attributes of rules.
 Result<> check_ebnf(const std::string& text);
 
 }  // namespace met::grammar

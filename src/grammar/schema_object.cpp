@@ -230,6 +230,10 @@ Result<Node> SchemaLowering::member_list(const Shape& s, const Members& m, const
   const bool counts_least = s.min_properties > m.required;
   const bool counts_most = s.max_properties != kNoEnd && (open || s.max_properties < total);
   const bool counts = counts_least || counts_most;
+  // Free keys may repeat, and equal ones are one member: of what the least asks for they give at most one.
+  if (counts_least && open && least > total + 1)
+    return unsupported(where + "/minProperties",
+                       "keys that are not declared may repeat, so their number is not enforced beyond 1");
   // Beyond `cap` members the number no longer matters.
   const std::int64_t cap = counts_most ? s.max_properties : least;
   if (!counts) return run_of(m, 0, m.declared.size() + (open ? 1 : 0)).some;
@@ -249,6 +253,7 @@ Result<Node> SchemaLowering::member_list(const Shape& s, const Members& m, const
   }
   const auto at_end = [&](std::int64_t count) -> Node {
     const std::int64_t need = std::max<std::int64_t>(least - count, 0);
+    if (need > 1 && open) return never();
     const std::int64_t room = counts_most ? s.max_properties - count : kNoEnd;
     if (room == 0) return need == 0 ? empty_text() : never();
     if (count > 0) return repeat(all({comma(), m.more}), need, room);

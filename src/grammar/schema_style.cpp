@@ -115,7 +115,7 @@ Node SchemaLowering::any_string() {
 
 Node SchemaLowering::bounded_string(std::int64_t least, std::int64_t most) {
   // Characters without an end stand in the string's own rule: the engine decides tokens inside one rule once, and
-  // those that cross rules again for each mask.
+  // those that cross rules again for each mask. Counted ones do cross; StringMasks decides there.
   const auto times = [&](const char* name, auto make) {
     if (most != kNoEnd) return repeat(shared(name, make), least, most);
     const Node tail = repeat(make(), 0, kNoEnd);
@@ -134,7 +134,13 @@ Node SchemaLowering::bounded_string(std::int64_t least, std::int64_t most) {
     case Style::kJson:
       break;
   }
-  return between("\"", times("char", json_char));
+  Node characters = times("char", json_char);
+  if (most == kNoEnd && least <= kUnfoldedMax) return between("\"", std::move(characters));
+  const LengthBound bound{.least = least, .most = most};
+  const Node inside =
+      shared(concat("length_", least, "_", most), [&] { return all({std::move(characters), text("\"")}); });
+  if (const auto mark = length_mark(bound)) rules_.mark(inside->rule, *mark);
+  return all({text("\""), inside});
 }
 
 Result<Node> SchemaLowering::pattern_string(const RegexNode& regex, std::int64_t least, std::int64_t most) {

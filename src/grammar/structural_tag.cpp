@@ -21,6 +21,9 @@ constexpr std::array<std::string_view, 20> kTypes = {
     "grammar",      "tags_with_separator", "exclude_token", "regex",    "dispatch", "token_dispatch",
     "token",        "any_tokens",
 };
+/// Formats that are over, or not begun, while another one's content is written.
+constexpr std::array<std::string_view, 6> kOneAtATime = {
+    "const_string", "json_schema", "tag", "sequence", "triggered_tags", "tags_with_separator"};
 constexpr std::string_view kTokenTriggered = "token_triggered_tags";
 
 std::unexpected<Error> at(const std::string& place, Error error) {
@@ -30,6 +33,9 @@ std::unexpected<Error> at(const std::string& place, Error error) {
 
 class Lowering {
  public:
+  /// Whether no other format can go on while a schema's text does, among those that were lowered.
+  bool one_at_a_time() const { return one_at_a_time_; }
+
   Result<V> format(const V& value, const std::string& place, int depth, std::string_view default_type = {}) {
     if (depth > kDepthMax) return unsupported(place, concat("formats are nested deeper than ", kDepthMax));
     if (!value.is_object())
@@ -39,6 +45,7 @@ class Lowering {
       return invalid(place + "/type", "a format must name its type");
     if (type != nullptr && !type->is_string()) return invalid(place + "/type", "must be a string");
     const std::string name = type != nullptr ? type->as_string() : std::string(default_type);
+    one_at_a_time_ &= std::ranges::find(kOneAtATime, name) != kOneAtATime.end();
     if (std::ranges::find(kTypes, name) == kTypes.end() && name != kTokenTriggered)
       return invalid(place + "/type", concat("there is no format \"", name, "\""));
     if (name == "json_schema" || name == "qwen_xml_parameter") return schema(value, place);
@@ -121,6 +128,8 @@ class Lowering {
       return at(place + "/grammar", std::move(checked).error());
     return value;
   }
+
+  bool one_at_a_time_ = true;
 };
 
 /// The older form of the same thing: {"structures": [{"begin", "schema", "end"}], "triggers": […]}.
@@ -158,9 +167,11 @@ Result<Source> lower_structural_tag(const V& tag) {
   } else {
     return invalid("/format", "is missing");
   }
-  MET_ASSIGN(V lowered, Lowering().format(format, place, 0));
+  Lowering lowering;
+  MET_ASSIGN(V lowered, lowering.format(format, place, 0));
   return Source{
       .structural_tag = true,
+      .marked = lowering.one_at_a_time(),
       .text = json::write(json::Object{{"type", "structural_tag"}, {"format", std::move(lowered)}})};
 }
 

@@ -73,8 +73,13 @@ TEST(GrammarCompiler, ChoicesAndEbnf) {
   ASSERT_TRUE(ebnf) << ebnf.error().message;
   EXPECT_TRUE(test::accepts(**ebnf, "42 kg"));
   EXPECT_FALSE(test::accepts(**ebnf, "42 g"));
-  for (const char* bad : {"root ::= (", "other ::= \"x\"", "root ::= missing", "", "root ::= \"a"})
+  for (const char* bad : {"root ::= (", "other ::= \"x\"", "root ::= missing", "", "root ::= \"a",
+                          "root[temperature=5] ::= \"a\"", "root ::= b\nb[max_tokens=1] ::= [a-z]+",
+                          "root ::= [a] b\nb [capture]\t::= \"c\""})
     EXPECT_FALSE(compile(compiler, Kind::kEbnf, bad)) << bad;
+  for (const char* good :
+       {"root ::= [a]\nb ::= \"c\"", "root ::= \"b[x] ::= \" [\\]a]", "# r[x] ::= y\nroot ::= \"a\""})
+    EXPECT_TRUE(compile(compiler, Kind::kEbnf, good)) << good;
 }
 
 TEST(GrammarCompiler, StructuralTags) {

@@ -110,6 +110,13 @@ const Case kCases[] = {
     {R"({"type":"object","additionalProperties":{"const":1},"minProperties":1,"maxProperties":2})",
      {R"({"x":1})", R"({"x":1,"y":1})"},
      {"{}", R"({"x":1,"y":1,"z":1})"}},
+    // Free keys may repeat, and equal ones are one member: they give one of the least.
+    {R"({"type":"object","properties":{"a":{"const":1},"b":{"const":2}},"additionalProperties":{"const":3},"minProperties":2})",
+     {R"({"a":1,"b":2})", R"({"a":1,"x":3})", R"({"b":2,"x":3,"y":3})", R"({"a":1,"b":2,"x":3})"},
+     {"{}", R"({"a":1})", R"({"x":3})", R"({"x":3,"x":3})"}},
+    {R"({"type":"object","required":["a"],"properties":{"a":{"const":1}},"additionalProperties":{"const":3},"minProperties":2})",
+     {R"({"a":1,"x":3})", R"({"a":1,"x":3,"y":3})"},
+     {R"({"a":1})", R"({"x":3,"y":3})"}},
     {R"({"type":"object","required":["v"],"additionalProperties":{"const":1}})",
      {R"({"v":1})", R"({"v":1,"w":1})"},
      {"{}", R"({"w":1})"}},
@@ -223,6 +230,11 @@ const std::pair<const char*, const char*> kRefused[] = {
     {R"({"minItems":-1})", "/minItems"},
     {R"({"minLength":1.5})", "/minLength"},
     {R"({"anyOf":[]})", "/anyOf"},
+    {R"({"type":"object","minProperties":2})", "/minProperties"},
+    {R"({"type":"object","properties":{"a":{}},"additionalProperties":{},"minProperties":3})",
+     "/minProperties"},
+    {R"({"properties":{"x":{"patternProperties":{"^k":{}},"minProperties":2}}})",
+     "/properties/x/minProperties"},
     {"3", "object or a boolean"},
 };
 

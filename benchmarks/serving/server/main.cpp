@@ -1,5 +1,5 @@
 // What the HTTP server costs over its engine, which here takes a fixed time a step: no model runs.
-//   met_bench_server VOCABULARY.gguf TEMPLATE.jinja [latency|events|request|crowd]...
+//   met_bench_server VOCABULARY.gguf TEMPLATE.jinja [latency|events|request|crowd|masks]...
 // Each figure is the median of five rounds with the least and the most. Clients run in this process.
 #include <poll.h>
 #include <sys/resource.h>
@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "api/prepare.h"
+#include "api/vocabulary.h"
 #include "benchmarks/serving/server/host.h"
 #include "tests/server/client.h"
 
@@ -256,15 +257,51 @@ void crowd(const Text& text) {
   print("  beside 199 streams that nobody reads", slow_gap, "ms");
 }
 
+/// Masks along English words inside a string, without and with bounds of its length.
+void masks(const Text& text) {
+  const std::vector<text::TokenId> ids = text->tokenizer.encode(english(400));
+  const std::size_t width = text->tokenizer.vocabulary_size();
+  const auto vocabulary = [&] { return api::grammar_vocabulary(text->tokenizer, text->eos_ids, width); };
+  for (const char* bounds : {"", R"(,"maxLength":1000)", R"(,"minLength":20,"maxLength":900)"}) {
+    const auto schema = json::parse(std::string(R"({"properties":{"a":{"type":"string")") + bounds +
+                                    R"(}},"required":["a"],"type":"object"})");
+    std::vector<double> compiles, first, later;
+    for (int round = 0; round < kRounds; ++round) {
+      grammar::Compiler cold(vocabulary);
+      const Time begin = now();
+      const auto constraint =
+          cold.compile({.kind = grammar::Kind::kJsonSchema, .value = *schema, .field = "schema"});
+      compiles.push_back(us_since(begin) * 1e-3);
+      if (!constraint) return;
+      const auto state = (*constraint)->begin();
+      for (const text::TokenId id : text->tokenizer.encode(R"({"a":")")) (void)state->accept(id);
+      std::vector<std::uint32_t> mask((width + 31) / 32);
+      std::vector<double> us;
+      for (const text::TokenId id : ids) {
+        if (!state->accept(id)) return;
+        const Time filling = now();
+        (void)state->fill(mask);
+        us.push_back(us_since(filling));
+      }
+      first.push_back(us.front());
+      later.push_back(percentile(us, 0.5));
+    }
+    std::printf("a string%s%s\n", *bounds == 0 ? "" : " with ", *bounds == 0 ? "" : bounds + 1);
+    print("  its compilation, vocabulary included", compiles, "ms");
+    print("  its first mask", first, "us");
+    print("  a later mask, p50", later, "us");
+  }
+}
+
 }  // namespace
 }  // namespace met::bench
 
 int main(int argc, char** argv) {
   using namespace met::bench;
   if (argc < 3)
-    return std::fprintf(
-               stderr,
-               "usage: met_bench_server VOCABULARY.gguf TEMPLATE.jinja [latency|events|request|crowd]...\n"),
+    return std::fprintf(stderr,
+                        "usage: met_bench_server VOCABULARY.gguf TEMPLATE.jinja "
+                        "[latency|events|request|crowd|masks]...\n"),
            2;
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -272,7 +309,7 @@ int main(int argc, char** argv) {
   setrlimit(RLIMIT_NOFILE, &files);
   const Text text = load_text(argv[1], argv[2]);
   const std::pair<std::string_view, void (*)(const Text&)> kinds[] = {
-      {"latency", latency}, {"events", events}, {"request", request}, {"crowd", crowd}};
+      {"latency", latency}, {"events", events}, {"request", request}, {"crowd", crowd}, {"masks", masks}};
   for (const auto& [name, measure] : kinds) {
     const auto asked = [&](const char* argument) { return name == argument; };
     if (argc == 3 || std::any_of(argv + 3, argv + argc, asked)) measure(text);
