@@ -42,7 +42,9 @@ TEST_P(ScannerTest, EqualsPcre2OnRandomText) {
   std::mt19937 random(5);
   for (int round = 0; round < 60'000; ++round) {
     std::string text;
-    for (std::size_t n = random() % 24; n > 0; --n) utf8::append(random_point(random), text);
+    // Now and then more matches than are found at once.
+    for (std::size_t n = random() % (round % 64 == 0 ? 400 : 24); n > 0; --n)
+      utf8::append(random_point(random), text);
     std::vector<ByteRange> mine;
     std::vector<ByteRange> theirs;
     regex->find_all(text, mine);
@@ -70,7 +72,8 @@ TEST_P(ScannerTest, EqualsPcre2AroundEveryCodePoint) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ScannerTest, testing::Values(kGpt2Pattern, kLlama3Pattern, kQwen2Pattern));
+INSTANTIATE_TEST_SUITE_P(All, ScannerTest,
+                         testing::Values(kNumberPattern, kGpt2Pattern, kLlama3Pattern, kQwen2Pattern));
 
 TEST(Regex, ClassesAreThoseOfTheReference) {
   const auto blanks = Regex::compile(R"(\s+)");

@@ -141,11 +141,18 @@ class Encoding {
       model(text);
       return;
     }
-    PreTokens tokens;
-    tokens.list.push_back({text, first});
-    state_.pre_tokenizer->run(tokens);
-    for (const PreToken& token : tokens.list) model(token.text);
+    ToModel sink(*this);
+    state_.pre_tokenizer->stream({text, first}, sink);
   }
+
+  class ToModel final : public PieceSink {
+   public:
+    explicit ToModel(Encoding& encoding) : encoding_(encoding) {}
+    void take(const PreToken& piece) override { encoding_.model(piece.text); }
+
+   private:
+    Encoding& encoding_;
+  };
 
   // The template's special tokens have been found before. One that the model itself makes of the text would
   // be a user's: the piece is encoded again without them.

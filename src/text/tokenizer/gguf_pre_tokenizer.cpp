@@ -15,7 +15,7 @@ using Patterns = std::span<const std::string_view>;
 constexpr std::string_view kGpt2[] = {kGpt2Pattern};
 constexpr std::string_view kLlama3[] = {kLlama3Pattern};
 constexpr std::string_view kQwen2[] = {kQwen2Pattern};
-constexpr std::string_view kDigitsGpt2[] = {R"(\p{N})", kGpt2Pattern};
+constexpr std::string_view kDigitsGpt2[] = {kNumberPattern, kGpt2Pattern};
 constexpr std::string_view kDefault[] = {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2Pattern, R"(\p{N}+)",
                                          "[0-9][0-9][0-9]"};
 constexpr std::string_view kFalcon[] = {R"([\p{P}\$\+<=>\^~\|`]+)", kGpt2Pattern, "[0-9][0-9][0-9]"};

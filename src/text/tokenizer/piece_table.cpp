@@ -13,20 +13,28 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 
 }  // namespace
 
-// Multiply-and-fold over 8-byte words; the keys are a model's pieces, not an adversary's.
+// Multiply-and-fold over 8-byte words, the last one over the piece's last 8 bytes; the keys are a model's pieces, not an
+// adversary's.
 std::uint64_t PieceTable::hash(std::string_view bytes) {
   constexpr std::uint64_t kA = 0x9E3779B97F4A7C15;
   constexpr std::uint64_t kB = 0xD6E8FEB86659FD93;
+  const auto word_at = []<class Word>(const char* p, Word word) {
+    std::memcpy(&word, p, sizeof word);
+    return static_cast<std::uint64_t>(word);
+  };
   std::uint64_t h = bytes.size() * kA;
   const char* p = bytes.data();
   std::size_t n = bytes.size();
-  for (; n >= 8; n -= 8, p += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, p, 8);
-    h = mix(h ^ word, kB);
-  }
+  for (; n > 8; n -= 8, p += 8) h = mix(h ^ word_at(p, std::uint64_t{}), kB);
   std::uint64_t tail = 0;
-  for (std::size_t i = 0; i < n; ++i) tail |= std::uint64_t{static_cast<unsigned char>(p[i])} << (8 * i);
+  if (bytes.size() >= 8) {
+    tail = word_at(bytes.data() + bytes.size() - 8, std::uint64_t{});
+  } else if (n >= 4) {
+    tail = word_at(p, std::uint32_t{}) | word_at(p + n - 4, std::uint32_t{}) << 32U;
+  } else if (n > 0) {
+    const auto byte = [&](std::size_t i) { return std::uint64_t{static_cast<unsigned char>(p[i])}; };
+    tail = byte(0) | byte(n / 2) << 8U | byte(n - 1) << 16U;
+  }
   return mix(h ^ tail, kA);
 }
 

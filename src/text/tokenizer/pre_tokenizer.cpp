@@ -1,6 +1,7 @@
 #include "text/tokenizer/pre_tokenizer.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "text/tokenizer/byte_alphabet.h"
@@ -75,6 +76,24 @@ class Split final : public PreTokenizer {
       cut(piece, stretches, behavior_, out);
     }
     pieces.list = std::move(out);
+  }
+
+  void stream(const PreToken& piece, PieceSink& sink) const override {
+    if (behavior_ != SplitBehavior::kIsolated) return PreTokenizer::stream(piece, sink);
+    std::array<ByteRange, 64> matches;
+    std::size_t given = 0;
+    const auto give = [&](std::size_t begin, std::size_t end) {
+      if (begin < end) sink.take({piece.text.substr(begin, end - begin), piece.first && begin == 0});
+    };
+    for (std::size_t at = 0; at < piece.text.size();) {
+      const std::size_t count = pattern_.find_some(piece.text, at, matches);
+      for (std::size_t i = 0; i < count; ++i) {
+        give(given, matches[i].begin);
+        give(matches[i].begin, matches[i].end);
+        given = matches[i].end;
+      }
+    }
+    give(given, piece.text.size());
   }
 
  private:
@@ -215,6 +234,10 @@ class ByteLevel final : public PreTokenizer {
       piece.text = spelled;
     }
   }
+  void stream(const PreToken& piece, PieceSink& sink) const override {
+    if (prefix_ || spell_) return PreTokenizer::stream(piece, sink);
+    split_ ? split_->stream(piece, sink) : sink.take(piece);
+  }
 
  private:
   bool prefix_;
@@ -264,8 +287,27 @@ class Steps final : public PreTokenizer {
   void run(PreTokens& pieces) const override {
     for (const auto& step : steps_) step->run(pieces);
   }
+  void stream(const PreToken& piece, PieceSink& sink) const override { stream_from(0, piece, sink); }
 
  private:
+  // What step `i` finds goes through the steps behind it.
+  class Rest final : public PieceSink {
+   public:
+    Rest(const Steps& steps, std::size_t next, PieceSink& sink) : steps_(steps), next_(next), sink_(sink) {}
+    void take(const PreToken& piece) override { steps_.stream_from(next_, piece, sink_); }
+
+   private:
+    const Steps& steps_;
+    std::size_t next_;
+    PieceSink& sink_;
+  };
+  void stream_from(std::size_t i, const PreToken& piece, PieceSink& sink) const {
+    if (i == steps_.size()) return sink.take(piece);
+    if (i + 1 == steps_.size()) return steps_[i]->stream(piece, sink);
+    Rest rest(*this, i + 1, sink);
+    steps_[i]->stream(piece, rest);
+  }
+
   std::vector<std::unique_ptr<PreTokenizer>> steps_;
 };
 
@@ -351,6 +393,13 @@ Made make_small(const std::string& type, const json::Value& declaration) {
 }
 
 }  // namespace
+
+void PreTokenizer::stream(const PreToken& piece, PieceSink& sink) const {
+  PreTokens tokens;
+  tokens.list.push_back(piece);
+  run(tokens);
+  for (const PreToken& found : tokens.list) sink.take(found);
+}
 
 Result<PreTokenizerPlan> make_pre_tokenizer(const json::Value& declaration, bool bytes_at_end) {
   PreTokenizerPlan plan;

@@ -26,11 +26,20 @@ struct PreTokens {
   std::deque<std::string> owned;
 };
 
+/// Takes pieces, one after the other.
+class PieceSink {
+ public:
+  virtual ~PieceSink() = default;
+  virtual void take(const PreToken& piece) = 0;
+};
+
 /// Cuts pieces into smaller ones. Immutable.
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
   virtual void run(PreTokens& pieces) const = 0;
+  /// What `run` makes of one piece, given on as it is found where the step can: a long text needs no list of its words.
+  virtual void stream(const PreToken& piece, PieceSink& sink) const;
 };
 
 /// What is done with the characters that a pattern matches.

@@ -3,6 +3,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <array>
 #include <utility>
 
 #include "text/tokenizer/unicode.h"
@@ -182,42 +183,73 @@ Result<Regex> Regex::literal(std::string_view text) {
   return regex;
 }
 
-void Regex::find_all(std::string_view text, std::vector<ByteRange>& out) const {
-  if (scanner_ != nullptr)
-    scanner_(text, out);
-  else if (code_ == nullptr)
-    find_all_literal(text, out);
-  else
-    find_all_by_pcre2(text, out);
-}
+namespace {
 
-void Regex::find_all_literal(std::string_view text, std::vector<ByteRange>& out) const {
-  if (literal_.empty()) return;
-  for (std::size_t at = text.find(literal_); at != std::string_view::npos; at = text.find(literal_, at)) {
-    out.push_back({at, at + literal_.size()});
-    at += literal_.size();
+/// Appends all that `find_some(at, block)` finds.
+template <class FindSome>
+void append_all(std::string_view text, std::vector<ByteRange>& out, const FindSome& find_some) {
+  std::array<ByteRange, 64> block;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t count = find_some(at, block);
+    out.insert(out.end(), block.begin(), block.begin() + static_cast<std::ptrdiff_t>(count));
   }
 }
 
+}  // namespace
+
+void Regex::find_all(std::string_view text, std::vector<ByteRange>& out) const {
+  append_all(text, out,
+             [&](std::size_t& at, std::span<ByteRange> block) { return find_some(text, at, block); });
+}
+
 void Regex::find_all_by_pcre2(std::string_view text, std::vector<ByteRange>& out) const {
+  append_all(text, out,
+             [&](std::size_t& at, std::span<ByteRange> block) { return find_by_pcre2(text, at, block); });
+}
+
+std::size_t Regex::find_some(std::string_view text, std::size_t& at, std::span<ByteRange> out) const {
+  if (scanner_ != nullptr) return scanner_(text, at, out);
+  return code_ == nullptr ? find_literal(text, at, out) : find_by_pcre2(text, at, out);
+}
+
+std::size_t Regex::find_literal(std::string_view text, std::size_t& at, std::span<ByteRange> out) const {
+  std::size_t count = 0;
+  while (at < text.size() && count < out.size()) {
+    const std::size_t found = literal_.empty() ? std::string_view::npos : text.find(literal_, at);
+    if (found == std::string_view::npos) {
+      at = text.size();
+      break;
+    }
+    at = found + literal_.size();
+    out[count++] = {found, at};
+  }
+  return count;
+}
+
+std::size_t Regex::find_by_pcre2(std::string_view text, std::size_t& at, std::span<ByteRange> out) const {
   thread_local Workspace workspace;
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-  for (std::size_t at = 0; at < text.size();) {
+  std::size_t count = 0;
+  while (at < text.size() && count < out.size()) {
     int rc = pcre2_match(code_->code, subject, text.size(), at, PCRE2_NO_UTF_CHECK, workspace.data,
                          workspace.context);
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
       rc = pcre2_match(code_->code, subject, text.size(), at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
                        workspace.data, workspace.context);
-    if (rc < 0) return;
+    if (rc < 0) {
+      at = text.size();
+      break;
+    }
     const PCRE2_SIZE* found = pcre2_get_ovector_pointer(workspace.data);
     if (found[1] <= found[0] || found[0] < at) {  // empty, or moved back by \K: go on one character later
       if (found[0] > at) at = found[0];
       if (at < text.size()) at += first_point(text.substr(at)).size;
       continue;
     }
-    out.push_back({found[0], found[1]});
+    out[count++] = {found[0], found[1]};
     at = found[1];
   }
+  return count;
 }
 
 }  // namespace met::text

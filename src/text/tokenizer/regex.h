@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,9 @@ class Regex {
   /// Appends the matches in order, non-overlapping, without empty ones. `text` is valid UTF-8. A pattern that
   /// exceeds PCRE2's own limits on a text matches no further in it.
   void find_all(std::string_view text, std::vector<ByteRange>& out) const;
+  /// The next matches from `at`, as many as `out` holds; `at` moves behind what was looked at, to the text's end when
+  /// there are no more. The number written.
+  std::size_t find_some(std::string_view text, std::size_t& at, std::span<ByteRange> out) const;
   /// As find_all, by PCRE2 even where a scanner exists: for tests of the scanners.
   void find_all_by_pcre2(std::string_view text, std::vector<ByteRange>& out) const;
   bool has_scanner() const { return scanner_ != nullptr; }
@@ -39,7 +43,8 @@ class Regex {
  private:
   struct Code;
   Regex();
-  void find_all_literal(std::string_view text, std::vector<ByteRange>& out) const;
+  std::size_t find_literal(std::string_view text, std::size_t& at, std::span<ByteRange> out) const;
+  std::size_t find_by_pcre2(std::string_view text, std::size_t& at, std::span<ByteRange> out) const;
 
   std::unique_ptr<Code> code_;
   std::string literal_;

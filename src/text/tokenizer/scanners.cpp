@@ -9,7 +9,7 @@ namespace met::text {
 namespace {
 
 // What the patterns distinguish: letters, numbers, line ends, other blanks, the rest.
-enum class Kind : unsigned char { kLetter, kNumber, kLineEnd, kBlank, kRest };
+enum class Kind : unsigned char { kLetter, kNumber, kLineEnd, kBlank, kRest, kNotAscii };
 
 struct Char {
   Kind kind;
@@ -17,7 +17,8 @@ struct Char {
 };
 
 constexpr auto kAscii = [] {
-  std::array<Kind, 128> kinds{};
+  std::array<Kind, 256> kinds{};
+  kinds.fill(Kind::kNotAscii);
   for (unsigned c = 0; c < 128; ++c) {
     kinds[c] = (c | 32U) >= 'a' && (c | 32U) <= 'z'              ? Kind::kLetter
                : c >= '0' && c <= '9'                            ? Kind::kNumber
@@ -29,8 +30,8 @@ constexpr auto kAscii = [] {
 }();
 
 Char char_at(std::string_view text, std::size_t at) {
-  const auto lead = static_cast<unsigned char>(text[at]);
-  if (lead < 0x80) return {kAscii[lead], 1};
+  const Kind ascii = kAscii[static_cast<unsigned char>(text[at])];
+  if (ascii != Kind::kNotAscii) return {ascii, 1};
   const Point p = first_point(text.substr(at));
   if (is_space(p.c)) return {Kind::kBlank, p.size};
   const CharClass k = char_class(p.c);
@@ -41,7 +42,18 @@ Char char_at(std::string_view text, std::size_t at) {
 }
 
 // Past the run of `kind` that starts at `at`, at most `most` characters.
-std::size_t run_end(std::string_view text, std::size_t at, Kind kind, std::size_t most = SIZE_MAX) {
+std::size_t run_end(std::string_view text, std::size_t at, Kind kind) {
+  for (;;) {
+    while (at < text.size() && kAscii[static_cast<unsigned char>(text[at])] == kind) ++at;
+    if (at == text.size() || kAscii[static_cast<unsigned char>(text[at])] != Kind::kNotAscii) return at;
+    const Char c = char_at(text, at);
+    if (c.kind != kind) return at;
+    at += c.size;
+  }
+}
+
+// The same for at most `most` characters.
+std::size_t run_end(std::string_view text, std::size_t at, Kind kind, std::size_t most) {
   for (; at < text.size() && most > 0; --most) {
     const Char c = char_at(text, at);
     if (c.kind != kind) break;
@@ -90,8 +102,9 @@ std::size_t blanks_end(std::string_view text, std::size_t at) {
   return end;
 }
 
-void scan_gpt2(std::string_view text, std::vector<ByteRange>& out) {
-  for (std::size_t at = 0; at < text.size();) {
+std::size_t scan_gpt2(std::string_view text, std::size_t& at, std::span<ByteRange> out) {
+  std::size_t count = 0;
+  while (at < text.size() && count < out.size()) {
     std::size_t end = contraction_end<false>(text, at);
     if (end == at) {
       const std::size_t body = text[at] == ' ' ? at + 1 : at;
@@ -101,9 +114,10 @@ void scan_gpt2(std::string_view text, std::vector<ByteRange>& out) {
       else
         end = blanks_end(text, at);
     }
-    out.push_back({at, end});
+    out[count++] = {at, end};
     at = end;
   }
+  return count;
 }
 
 // `\s*[\r\n]+|\s+(?!\S)|\s+`: up to the last line end of the run of blanks, else as blanks_end.
@@ -119,8 +133,9 @@ std::size_t lines_end(std::string_view text, std::size_t at) {
 }
 
 template <std::size_t Digits>
-void scan_llama3(std::string_view text, std::vector<ByteRange>& out) {
-  for (std::size_t at = 0; at < text.size();) {
+std::size_t scan_llama3(std::string_view text, std::size_t& at, std::span<ByteRange> out) {
+  std::size_t count = 0;
+  while (at < text.size() && count < out.size()) {
     std::size_t end = contraction_end<true>(text, at);
     if (end == at) {
       const Char c = char_at(text, at);
@@ -137,14 +152,26 @@ void scan_llama3(std::string_view text, std::vector<ByteRange>& out) {
       else
         end = lines_end(text, at);
     }
-    out.push_back({at, end});
+    out[count++] = {at, end};
     at = end;
   }
+  return count;
+}
+
+std::size_t scan_numbers(std::string_view text, std::size_t& at, std::span<ByteRange> out) {
+  std::size_t count = 0;
+  while (at < text.size() && count < out.size()) {
+    const Char c = char_at(text, at);
+    if (c.kind == Kind::kNumber) out[count++] = {at, at + c.size};
+    at += c.size;
+  }
+  return count;
 }
 
 }  // namespace
 
 Scanner scanner_for(std::string_view pattern) {
+  if (pattern == kNumberPattern) return scan_numbers;
   if (pattern == kGpt2Pattern) return scan_gpt2;
   if (pattern == kLlama3Pattern) return scan_llama3<3>;
   if (pattern == kQwen2Pattern) return scan_llama3<1>;
