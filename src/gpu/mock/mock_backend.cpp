@@ -75,6 +75,17 @@ Result<std::byte*> MockBackend::resolve(DevicePtr pointer, std::size_t bytes) co
   return const_cast<std::byte*>(bytes_.at(entry->address).data()) + offset;
 }
 
+Result<TensorMap> MockBackend::tensor_map(const TensorMapSpec& spec) {
+  constexpr std::uint64_t kBytes[] = {1, 2, 2, 4};
+  std::uint64_t end = spec.extents[0] * kBytes[static_cast<int>(spec.element)];
+  for (std::size_t i = 1; i < static_cast<std::size_t>(spec.rank); ++i)
+    end += (spec.extents[i] - 1) * spec.strides[i - 1];
+  MET_TRY(resolve(spec.base, end));
+  TensorMap map;
+  std::memcpy(map.bytes.data(), &spec.base.value, sizeof spec.base.value);
+  return map;
+}
+
 // ---- copies ----
 
 template <class Work>

@@ -89,6 +89,8 @@ class MockBackend final : public DrainedBackend {
   Result<KernelHandle> kernel(std::string_view module, std::string_view function) override;
   using DrainedBackend::launch;
   using GpuBackend::launch;
+  /// The tensor must lie inside one live allocation; its address is the map's first 8 bytes.
+  Result<TensorMap> tensor_map(const TensorMapSpec& spec) override;
   Result<> bind_thread() override { return {}; }
 
  private:

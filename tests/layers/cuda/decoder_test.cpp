@@ -1,0 +1,157 @@
+// Which kernels a step enqueues where layers store their matrices in different ways, and what they read: a decoder on the
+// mock device.
+#include "layers/cuda/decoder.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "gpu/mock/mock_backend.h"
+
+namespace met::layers::cuda {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+enum class Stored { kFloats, kRows, kBlocks };
+
+constexpr int kHidden = 256, kFfn = 384, kHeads = 4, kKvHeads = 2, kHeadDim = 64, kVocabulary = 512;
+
+class DecoderTest : public ::testing::Test {
+ protected:
+  DecoderTest() {
+    config_.hidden = kHidden;
+    config_.ffn = kFfn;
+    config_.heads = kHeads;
+    config_.kv_heads = kKvHeads;
+    config_.head_dim = kHeadDim;
+    config_.vocabulary = kVocabulary;
+    config_.tied_head = true;
+  }
+
+  gpu::DeviceMemory memory(std::size_t bytes) {
+    return gpu::DeviceMemory::allocate(device_, bytes, "weights").value();
+  }
+  DeviceMatrix matrix(Stored stored, std::int64_t n, std::int64_t k) {
+    DeviceMatrix m{.n = n, .k = k};
+    if (stored != Stored::kFloats) {
+      m.type = DType::kF8E4M3;
+      m.block_scales = stored == Stored::kBlocks;
+      m.scales = memory(static_cast<std::size_t>(n) * sizeof(float));
+    }
+    m.data = memory(bytes_of(m.type, static_cast<std::size_t>(n * k)));
+    return m;
+  }
+  struct Layer {
+    Stored qkv, out, gate_up, down;
+  };
+  void make(const std::vector<Layer>& layers) {
+    config_.layer.resize(layers.size());
+    DecoderWeights weights;
+    weights.embedding = matrix(Stored::kFloats, kVocabulary, kHidden);
+    weights.final_norm = memory(kHidden * sizeof(float));
+    for (const Layer& layer : layers) {
+      DecoderLayerWeights& w = weights.layers.emplace_back();
+      w.spec = {.heads = kHeads, .kv_heads = kKvHeads, .head_dim = kHeadDim};
+      w.attention_norm = memory(kHidden * sizeof(float));
+      w.ffn_norm = memory(kHidden * sizeof(float));
+      w.qkv = matrix(layer.qkv, (kHeads + 2 * kKvHeads) * kHeadDim, kHidden);
+      w.out = matrix(layer.out, kHidden, kHeads * kHeadDim);
+      w.gate_up = matrix(layer.gate_up, 2 * kFfn, kHidden);
+      w.down = matrix(layer.down, kHidden, kFfn);
+    }
+    Decoder::Limits limits{.step = {.tokens = 64, .rows = 8, .logits = 8}, .buckets = {8}};
+    limits.table = 64;
+    limits.blocks = 4;
+    limits.positions = 64;
+    limits.weights = DType::kF8E4M3;
+    auto made = Decoder::make(device_, config_, std::move(weights), limits);
+    ASSERT_TRUE(made) << made.error().message;
+    decoder_ = std::move(*made);
+    const auto allocated = decoder_->allocate();
+    ASSERT_TRUE(allocated) << allocated.error().message;
+    decoder_->feed_from(decoder_->inputs());
+  }
+
+  /// Products and what makes their rows, in order: "qkv" and so on stand for the module of each.
+  std::vector<std::string> launched(std::size_t begin) {
+    std::vector<std::string> out;
+    for (std::size_t i = begin; i < device_.launches().size(); ++i) {
+      const std::string& module = device_.launches()[i].module;
+      for (const char* known :
+           {"projection", "projection_e4m3", "gemm", "gemm_e4m3", "quantise", "residual_norm"})
+        if (module == known) out.push_back(module);
+    }
+    return out;
+  }
+  std::vector<std::string> decode() {
+    const std::size_t begin = device_.launches().size();
+    EXPECT_TRUE(decoder_->decode(8, device_.default_stream()));
+    return launched(begin);
+  }
+  std::vector<std::string> prefill() {
+    const std::size_t begin = device_.launches().size();
+    EXPECT_TRUE(decoder_->mixed({.capacity = {40, 1, 1}, .decode_rows = false, .prefill_rows = true},
+                                device_.default_stream()));
+    return launched(begin);
+  }
+  template <class Args>
+  static Args arguments(const gpu::mock::LaunchRecord& launch) {
+    Args args{};
+    std::memcpy(&args, launch.arguments.at(0).bytes.data(), sizeof args);
+    return args;
+  }
+  static std::uint64_t address(const DeviceTensorMap& map) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, map.bytes, sizeof value);
+    return value;
+  }
+
+  gpu::mock::MockBackend device_{{.multiprocessors = 132}};
+  config::ModelConfig config_;
+  std::unique_ptr<Decoder> decoder_;
+};
+
+TEST_F(DecoderTest, EachMatrixIsMultipliedAsItIsStored) {
+  make({{Stored::kRows, Stored::kRows, Stored::kRows, Stored::kFloats},
+        {Stored::kFloats, Stored::kFloats, Stored::kFloats, Stored::kRows}});
+  EXPECT_THAT(decode(),
+              ElementsAre("projection_e4m3", "projection_e4m3", "projection_e4m3", "projection", "projection",
+                          "projection", "projection", "projection_e4m3", "projection"));
+  EXPECT_THAT(prefill(), ElementsAre("quantise", "gemm_e4m3", "quantise", "gemm_e4m3", "quantise",
+                                     "gemm_e4m3", "gemm", "residual_norm", "gemm", "gemm", "residual_norm",
+                                     "gemm", "quantise", "gemm_e4m3", "residual_norm", "projection"));
+}
+
+TEST_F(DecoderTest, Fp8ProductsReadRowsInFp8) {
+  make({{Stored::kRows, Stored::kFloats, Stored::kBlocks, Stored::kRows}});
+  const std::size_t begin = device_.launches().size();
+  prefill();
+  std::vector<GemmArgs> products;
+  for (std::size_t i = begin; i < device_.launches().size(); ++i)
+    if (device_.launches()[i].module.starts_with("gemm"))
+      products.push_back(arguments<GemmArgs>(device_.launches()[i]));
+  ASSERT_EQ(products.size(), 4U);
+  const StepTensors& tensors = decoder_->tensors();
+  EXPECT_EQ(address(products[0].x), tensors.quantised.value);
+  EXPECT_EQ(address(products[1].x), tensors.attention.value);
+  EXPECT_EQ(products[1].x_scales, nullptr);
+  EXPECT_EQ(products[1].weight_scales, nullptr);
+  EXPECT_EQ(products[0].block_scales, 0);
+  EXPECT_EQ(products[2].block_scales, 1);
+  EXPECT_EQ(products[3].block_scales, 0);
+  for (const std::size_t e4m3 : {0, 2, 3}) {
+    EXPECT_NE(products[e4m3].weight_scales, nullptr);
+    EXPECT_EQ(reinterpret_cast<std::uint64_t>(products[e4m3].x_scales), tensors.row_scales.value);
+  }
+}
+
+TEST_F(DecoderTest, KernelsThatNoLayerNeedsAreNotLookedUp) {
+  make({{Stored::kFloats, Stored::kFloats, Stored::kFloats, Stored::kFloats}});
+  for (const gpu::mock::Lookup& lookup : device_.lookups())
+    EXPECT_THAT(lookup.module, ::testing::Not(HasSubstr("e4m3"))) << lookup.function;
+}
+
+}  // namespace
+}  // namespace met::layers::cuda
