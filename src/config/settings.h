@@ -70,6 +70,8 @@ struct Settings {
   // server
   std::string bind = "127.0.0.1";
   std::int64_t port = 8888;
+  std::string tls_cert;
+  std::string tls_key;
   bool require_auth = false;
   std::vector<std::string> auth_token;
   std::string auth_tokens_file;
@@ -84,6 +86,7 @@ struct Settings {
   std::int64_t max_connections = 4096;
   std::int64_t max_body_bytes = 32 << 20;
   double header_timeout_s = 30;
+  double body_timeout_s = 300;
   double idle_timeout_s = 75;
   double sse_keepalive_s = 15;
   double shutdown_timeout = 15;

@@ -1,7 +1,6 @@
 #include "server/admission.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
 #include "core/concat.h"
@@ -11,13 +10,8 @@ namespace {
 
 using api::ApiError;
 
-/// The second after which the time has passed.
-std::string instant_text(std::int64_t after_us) {
-  const auto at = std::chrono::system_clock::now() + std::chrono::microseconds(after_us);
-  return rfc3339(std::chrono::system_clock::to_time_t(std::chrono::ceil<std::chrono::seconds>(at)));
-}
-
-void add_meter(Exchange& http, const char* kind, const RateLimiter::Meter& meter) {
+void add_meter(Exchange& http, const UnixClock& wall_clock, const char* kind,
+               const RateLimiter::Meter& meter) {
   if (meter.limit == 0) return;
   const bool anthropic = http.dialect() == api::Dialect::kAnthropic;
   const auto set = [&](const char* what, std::string value) {
@@ -27,13 +21,14 @@ void add_meter(Exchange& http, const char* kind, const RateLimiter::Meter& meter
   };
   set("Limit", std::to_string(meter.limit));
   set("Remaining", std::to_string(meter.remaining));
-  set("Reset", anthropic ? instant_text(meter.reset_us) : duration_text(meter.reset_us));
+  set("Reset",
+      anthropic ? instant_text(wall_clock.now_us() + meter.reset_us) : duration_text(meter.reset_us));
 }
 
 void add_headers(Exchange& http, Services& met) {
   const RateLimiter::State state = met.limiter.state(http.tenant());
-  add_meter(http, "Requests", state.requests);
-  add_meter(http, "Tokens", state.tokens);
+  add_meter(http, met.wall_clock, "Requests", state.requests);
+  add_meter(http, met.wall_clock, "Tokens", state.tokens);
 }
 
 ApiError too_many(const char* what, std::int64_t per_minute, std::int64_t wait_us) {
@@ -116,6 +111,8 @@ awaitable<bool> admit_work(Exchange& http, Services& met, Work& work) {
   ApiError error = wait_us > 0 ? too_many("tokens", rate.per_minute, wait_us) : too_large(tokens, rate.burst);
   co_return co_await refuse(http, met, std::move(error));
 }
+
+std::string instant_text(std::int64_t unix_us) { return rfc3339((unix_us + 999'999) / 1'000'000); }
 
 std::string duration_text(std::int64_t microseconds) {
   const std::int64_t ms = (std::max<std::int64_t>(0, microseconds) + 999) / 1000;

@@ -15,6 +15,9 @@ awaitable<bool> admit_request(Exchange& http, Services& met);
 /// exchange was answered, with 429, or with 400 where no wait would help.
 awaitable<bool> admit_work(Exchange& http, Services& met, Work& work);
 
+/// Anthropic's way to write when: the first whole second at which the instant has passed, "2026-01-31T13:05:09Z".
+std::string instant_text(std::int64_t unix_us);
+
 /// OpenAI's way to write a duration: "20ms", "1.5s", "6m0s", "1h0m2s". Rounded up to milliseconds.
 std::string duration_text(std::int64_t microseconds);
 

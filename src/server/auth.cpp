@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "core/sha256.h"
+#include "server/secret_file.h"
 
 namespace met::server {
 namespace {
@@ -39,6 +40,7 @@ api::ApiError unauthorized(std::string message, std::string code) {
 Result<std::vector<std::string>> read_keys(const std::string& path) {
   std::ifstream file(path);
   if (!file) return fail(ErrorCode::kIo, "cannot read '" + path + "'", "--auth-tokens-file");
+  warn_if_others_read(path, "--auth-tokens-file");
   std::vector<std::string> keys;
   for (std::string line; std::getline(file, line);) {
     line.resize(std::min(line.find('#'), line.size()));

@@ -6,7 +6,6 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -17,6 +16,7 @@
 #include "core/log.h"
 #include "server/exchange.h"
 #include "server/routes.h"
+#include "server/transport.h"
 
 namespace met::server {
 namespace {
@@ -60,23 +60,19 @@ Head head_of(const Parser& parser) {
   return head;
 }
 
-struct OpenCount {
-  explicit OpenCount(std::atomic<int>& counter) : count(counter) { ++count; }
-  ~OpenCount() { --count; }
-  std::atomic<int>& count;
-};
-
 /// The connection and, one after the other, its exchanges. Everything runs on the socket's loop.
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(asio::ip::tcp::socket socket, Services& services, ConnectionLimits limits)
-      : stream_(std::move(socket)), services_(services), limits_(limits) {}
+  Connection(asio::ip::tcp::socket socket, asio::ssl::context* tls, Services& services,
+             ConnectionLimits limits)
+      : stream_(std::move(socket), tls), services_(services), limits_(limits) {}
 
   awaitable<void> run();
 
  private:
   class OneExchange;
 
+  awaitable<void> serve();
   awaitable<bool> wait_for_bytes();
   awaitable<error_code> read_head();
   awaitable<void> answer(Head head);
@@ -89,7 +85,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool body_is_here() const;
   awaitable<void> skip_body();
 
-  beast::tcp_stream stream_;
+  Transport stream_;
   beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   Services& services_;
@@ -139,6 +135,13 @@ class Connection::OneExchange final : public Exchange {
 
 awaitable<void> Connection::run() {
   const auto self = shared_from_this();
+  const bool open = co_await stream_.open(limits_.header);
+  if (!open) co_return;
+  co_await serve();
+  co_await stream_.end_sending(limits_.linger);
+}
+
+awaitable<void> Connection::serve() {
   while (keep_alive_) {
     const bool some = co_await wait_for_bytes();
     if (!some) co_return;
@@ -152,6 +155,8 @@ awaitable<void> Connection::run() {
     const auto target = parser_->get().target();
     const bool target_ok = split_target({target.data(), target.size()}, head);
     auto framing = check_framing(head);
+    if (head.headers.size() > limits_.headers)
+      framing = simple_error(431, concat("a request has at most ", limits_.headers, " headers"));
     if (!framing && !target_ok) framing = simple_error(400, "the request target is malformed");
     if (framing) {
       co_await refuse(*framing);
@@ -160,12 +165,12 @@ awaitable<void> Connection::run() {
     keep_alive_ = head.keep_alive && !services_.life.draining;
     co_await answer(std::move(head));
   }
-  error_code ignored;
-  stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
 }
 
-/// The first byte of a request. Empty lines before a request line are skipped (RFC 9112, section 2.2).
+/// The first byte of a request. Empty lines before a request line are skipped (RFC 9112, section 2.2); they do not
+/// prolong the wait.
 awaitable<bool> Connection::wait_for_bytes() {
+  stream_.expires_after(limits_.idle);
   for (;;) {
     const auto* bytes = static_cast<const char*>(buffer_.data().data());
     std::size_t blank = 0;
@@ -173,7 +178,6 @@ awaitable<bool> Connection::wait_for_bytes() {
     buffer_.consume(blank);
     if (buffer_.size() > 0) co_return true;
     if (half_closed_) co_return false;
-    stream_.expires_after(limits_.idle);
     const auto [code, size] = co_await stream_.async_read_some(buffer_.prepare(8192), kTuple);
     if (code) co_return false;
     buffer_.commit(size);
@@ -210,7 +214,12 @@ awaitable<std::expected<std::string, api::ApiError>> Connection::OneExchange::re
     const error_code code = co_await c_.write_all("HTTP/1.1 100 Continue\r\n\r\n");
     if (code) gone_ = true;
   }
+  const auto deadline = Clock::now() + c_.limits_.body;
   while (!c_.parser_->is_done() && !gone_) {
+    if (Clock::now() >= deadline) {
+      c_.keep_alive_ = false;
+      co_return std::unexpected(simple_error(408, "the body took longer than this server waits"));
+    }
     c_.stream_.expires_after(c_.limits_.body_progress);
     const auto [code, size] = co_await http::async_read_some(c_.stream_, c_.buffer_, *c_.parser_, kTuple);
     if (!code) continue;
@@ -256,14 +265,8 @@ awaitable<void> Connection::answer(Head head) {
 
 /// An early refusal leaves bytes unread; closing at once would reset the connection under the answer.
 awaitable<void> Connection::linger() {
-  error_code ignored;
-  stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-  stream_.expires_after(limits_.linger);
-  std::array<char, 16384> sink{};
-  for (;;) {
-    const auto [code, size] = co_await stream_.async_read_some(asio::buffer(sink), kTuple);
-    if (code) co_return;
-  }
+  co_await stream_.end_sending(limits_.linger);
+  co_await stream_.read_away(limits_.linger);
 }
 
 awaitable<error_code> Connection::write_all(std::string_view a, std::string_view b) {
@@ -278,8 +281,7 @@ awaitable<error_code> Connection::write_all(std::string_view a, std::string_view
 /// Writes what the socket takes at once, without a timer and without a suspension; `bytes` keeps the rest.
 error_code Connection::write_now(std::string_view& bytes) {
   error_code code;
-  const std::size_t size = stream_.socket().write_some(asio::buffer(bytes.data(), bytes.size()), code);
-  if (code == asio::error::would_block) code = {};
+  const std::size_t size = stream_.write_now(asio::buffer(bytes.data(), bytes.size()), code);
   if (code) return code;
   services_.counters.bytes_out += size;
   bytes.remove_prefix(size);
@@ -389,7 +391,8 @@ awaitable<void> Connection::watch_loop(OneExchange* exchange) {
     }
     if (code != asio::error::operation_aborted) half_closed_ = true;  // an end is told once
     if (stop_watch_) break;
-    if (code != asio::error::eof || exchange->head().keep_alive) exchange->left();
+    const bool end = code == asio::error::eof || code == asio::ssl::error::stream_truncated;
+    if (!end || exchange->head().keep_alive) exchange->left();
     break;
   }
   watching_ = false;
@@ -400,8 +403,10 @@ awaitable<void> Connection::stop_watching() {
   if (!watching_) co_return;
   stop_watch_ = true;
   watch_ended_.emplace(stream_.get_executor());
-  stream_.cancel();
-  while (watching_) co_await watch_ended_->wait(Clock::now() + std::chrono::seconds(1));
+  while (watching_) {  // again, where the first came between two reads of one TLS record
+    stream_.cancel();
+    co_await watch_ended_->wait(Clock::now() + std::chrono::milliseconds(20));
+  }
   watch_ended_.reset();
 }
 
@@ -417,12 +422,12 @@ awaitable<void> Exchange::fail(const api::ApiError& error) {
   co_await respond(std::move(response));
 }
 
-awaitable<void> serve_connection(asio::ip::tcp::socket socket, Services& services, ConnectionLimits limits) {
+awaitable<void> serve_connection(asio::ip::tcp::socket socket, asio::ssl::context* tls, Services& services,
+                                 ConnectionLimits limits, OpenCount) {
   error_code ignored;
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket.non_blocking(true, ignored);  // `write_now` never waits
-  const auto connection = std::make_shared<Connection>(std::move(socket), services, limits);
-  const OpenCount count(services.life.connections);
+  const auto connection = std::make_shared<Connection>(std::move(socket), tls, services, limits);
   co_await connection->run();
 }
 

@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "server/connection.h"
 #include "server/late_engine.h"
+#include "server/tls.h"
 
 namespace met::server {
 namespace {
@@ -30,6 +31,7 @@ std::chrono::milliseconds milliseconds_of(double seconds) {
 ConnectionLimits limits_of(const config::Settings& s) {
   ConnectionLimits limits;
   limits.header = milliseconds_of(s.header_timeout_s);
+  limits.body = milliseconds_of(s.body_timeout_s);
   limits.idle = milliseconds_of(s.idle_timeout_s);
   limits.body_bytes = static_cast<std::uint64_t>(s.max_body_bytes);
   return limits;
@@ -46,14 +48,17 @@ api::ParseContext parse_context(const api::ModelText& text) {
 class HttpServer final : public Server {
  public:
   HttpServer(Parts parts, Auth auth, const std::vector<std::uint64_t>& tenants,
-             std::unique_ptr<storage::ObjectStore> store, const RateLimits& rates)
+             std::unique_ptr<storage::ObjectStore> store, const RateLimits& rates,
+             std::unique_ptr<asio::ssl::context> tls)
       : limits_(limits_of(parts.settings)),
+        tls_(std::move(tls)),
         services_{.engine = engine_,
                   .text = parts.text,
                   .settings = parts.settings,
                   .parse = parse_context(*parts.text),
                   .auth = std::move(auth),
                   .clock = {},
+                  .wall_clock = {},
                   .limiter = RateLimiter(rates, tenants, services_.clock),
                   .counters = {},
                   .text_pool = TextPool(static_cast<std::size_t>(parts.settings.text_threads),
@@ -104,7 +109,7 @@ class HttpServer final : public Server {
     services_.facts = std::move(facts);
     engine_.attach(engine);
     services_.life.ready = true;
-    log::info(concat("ready: http://", url_host(), ":", port_));
+    log::info(concat("ready: ", tls_ ? "https" : "http", "://", url_host(), ":", port_));
   }
 
   int run(bool signals) override {
@@ -153,7 +158,10 @@ class HttpServer final : public Server {
         continue;
       }
       if (services_.life.connections >= services_.settings.max_connections) continue;
-      asio::co_spawn(loop, serve_connection(std::move(socket), services_, limits_), asio::detached);
+      asio::co_spawn(loop,
+                     serve_connection(std::move(socket), tls_.get(), services_, limits_,
+                                      OpenCount(services_.life.connections)),
+                     asio::detached);
     }
   }
 
@@ -189,6 +197,7 @@ class HttpServer final : public Server {
   }
 
   const ConnectionLimits limits_;
+  const std::unique_ptr<asio::ssl::context> tls_;
   LateEngine engine_;
   Services services_;
   // Loops go before what their coroutines use.
@@ -207,10 +216,11 @@ class HttpServer final : public Server {
 Result<std::unique_ptr<Server>> Server::open(Parts parts) {
   MET_ASSIGN(Auth auth, Auth::from(parts.settings));
   MET_ASSIGN(const RateLimits rates, RateLimits::from(parts.settings));
+  MET_ASSIGN(auto tls, open_tls(parts.settings));
   MET_ASSIGN(auto store, Stores::open(parts.settings));
   const std::vector<std::uint64_t> tenants = auth.tenants();
-  auto server =
-      std::make_unique<HttpServer>(std::move(parts), std::move(auth), tenants, std::move(store), rates);
+  auto server = std::make_unique<HttpServer>(std::move(parts), std::move(auth), tenants, std::move(store),
+                                             rates, std::move(tls));
   MET_TRY(server->listen());
   return server;
 }

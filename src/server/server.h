@@ -19,8 +19,8 @@ class Server {
     config::Settings settings;
   };
 
-  /// Reads the keys, opens the store, binds and listens; nothing is accepted yet. Errors: of the keys (see Auth) and rates;
-  /// naming --store-dir; kIo naming --bind or --port.
+  /// Reads the keys, opens the store, binds and listens; nothing is accepted yet. Errors: of the keys (see Auth), rates and TLS
+  /// (see open_tls); naming --store-dir; kIo naming --bind or --port.
   static Result<std::unique_ptr<Server>> open(Parts parts);
   virtual ~Server() = default;
 

@@ -37,6 +37,7 @@ struct Services {
   api::ParseContext parse;
   Auth auth;
   SteadyClock clock;
+  UnixClock wall_clock;  ///< for what clients read
   RateLimiter limiter;
   Counters counters;
   TextPool text_pool;

@@ -32,7 +32,7 @@ class Server:
         self.port = None
         for line in self.process.stderr:
             self.log.append(line)
-            if found := re.search(r"ready: http://127\.0\.0\.1:(\d+)", line):
+            if found := re.search(r"ready: https?://127\.0\.0\.1:(\d+)", line):
                 self.port = int(found[1])
                 break
         if self.port is None:

@@ -46,7 +46,7 @@ class Client {
     setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     connected_ = connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
   }
-  ~Client() { close(); }
+  virtual ~Client() { close(); }
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
@@ -55,7 +55,7 @@ class Client {
   int socket() const { return fd_; }
   void send(std::string_view bytes) const {
     while (!bytes.empty()) {
-      const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const ssize_t n = write_bytes(bytes.data(), bytes.size());
       if (n <= 0) return;
       bytes.remove_prefix(static_cast<std::size_t>(n));
     }
@@ -90,10 +90,17 @@ class Client {
   }
   const std::string& buffered() const { return buffer_; }
 
+ protected:
+  virtual ssize_t write_bytes(const char* bytes, std::size_t size) const {
+    return ::send(fd_, bytes, size, MSG_NOSIGNAL);
+  }
+  /// 0 at the peer's end.
+  virtual ssize_t read_bytes(char* bytes, std::size_t size) { return recv(fd_, bytes, size, 0); }
+
  private:
   bool read_some() {
     char bytes[16384];
-    const ssize_t n = recv(fd_, bytes, sizeof bytes, 0);
+    const ssize_t n = read_bytes(bytes, sizeof bytes);
     if (n == 0 || (n < 0 && errno == ECONNRESET)) eof_ = true;
     if (n <= 0) return false;
     buffer_.append(bytes, static_cast<std::size_t>(n));

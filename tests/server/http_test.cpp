@@ -217,6 +217,63 @@ TEST(Http, SlowClientsDoNotHoldUpOthersAndAreCutOff) {
   EXPECT_TRUE(idle.closed());
 }
 
+TEST(Http, BlankLinesDoNotKeepAConnection) {
+  Served met({}, {"--idle-timeout-s", "0.4"});
+  Client client(met.port(), 2);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 8; ++i) {
+    client.send("\r\n");
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_TRUE(client.closed());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(1500));
+}
+
+TEST(Http, ABodyThatTricklesIs408) {
+  Served met({}, {"--body-timeout-s", "0.3"});
+  Client client(met.port(), 2);
+  client.send("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
+  for (int i = 0; i < 8; ++i) {
+    client.send("{");
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  }
+  const auto answer = client.answer();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 408);
+  EXPECT_EQ(answer->header("connection"), "close");
+  EXPECT_FALSE(at(parsed(answer->body), "error", "message").as_string().empty());
+}
+
+TEST(Http, HeadersAreCounted) {
+  Served met;
+  const auto with = [](int count) {
+    std::vector<std::string> headers;
+    for (int i = 0; i < count; ++i) headers.push_back(concat("X-", i, ": 1"));
+    return get("/health", headers);
+  };
+  EXPECT_EQ(met.ask(with(127)).status, 200) << "and Host";
+  const Answer refused = met.ask(with(128));
+  EXPECT_EQ(refused.status, 431);
+  EXPECT_EQ(refused.header("connection"), "close");
+}
+
+TEST(Http, OpenConnectionsAreBoundedExactly) {
+  Served met({}, {"--max-connections", "5", "--io-threads", "4"});
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 40; ++i) clients.push_back(std::make_unique<Client>(met.port(), 1));
+  const std::string request = get("/health");
+  int served = 0;
+  for (const auto& client : clients) client->send(request);
+  for (const auto& client : clients) served += client->answer() ? 1 : 0;
+  EXPECT_EQ(served, 5);
+  clients.clear();
+  EXPECT_TRUE(met.eventually([&] {
+    Client next(met.port(), 1);
+    next.send(request);
+    return next.answer().has_value();
+  }));
+}
+
 TEST(Http, Http10GetsNoChunks) {
   Served met;
   std::string request = post(kChat, chat_body(R"(,"stream":true)"));

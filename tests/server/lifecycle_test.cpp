@@ -314,6 +314,16 @@ TEST(Keys, FilesAndContradictions) {
   EXPECT_FALSE(from({"--auth-token", "x"}));
   EXPECT_FALSE(from({"--require-auth", "--auth-token", "a b"}));
   EXPECT_FALSE(from({"--require-auth", "--auth-tokens-file", "/no/such/file"}));
+  log::set_level(log::Level::kWarn);
+  for (const auto& [mode, warned] : {std::pair{0600, false}, std::pair{0640, true}, std::pair{0604, true}}) {
+    std::filesystem::permissions(path, std::filesystem::perms(mode));
+    ::testing::internal::CaptureStderr();
+    EXPECT_TRUE(from({"--require-auth", "--auth-tokens-file", path}));
+    const std::string log = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(log.find("can be read by other users") != std::string::npos, warned) << log;
+    EXPECT_EQ(log.find("alpha"), std::string::npos);
+  }
+  log::set_level(log::Level::kError);
   std::ofstream(path) << "# nothing\n";
   EXPECT_FALSE(from({"--require-auth", "--auth-tokens-file", path}));
   std::filesystem::remove(path);

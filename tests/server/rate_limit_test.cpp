@@ -64,7 +64,7 @@ TEST(RateLimit, AReservationGivesBackWhatWasNotUsed) {
   EXPECT_EQ(limiter.state(0).tokens.reset_us, 126 * kSecondUs) << "what was owed is paid first";
 }
 
-TEST(RateLimit, DurationsAreWrittenAsOpenAiWritesThem) {
+TEST(RateLimit, TimesAreWrittenAsEachApiWritesThem) {
   for (const auto& [us, text] : std::vector<std::pair<std::int64_t, std::string>>{{0, "0s"},
                                                                                   {1, "1ms"},
                                                                                   {20'000, "20ms"},
@@ -72,6 +72,11 @@ TEST(RateLimit, DurationsAreWrittenAsOpenAiWritesThem) {
                                                                                   {60'000'000, "1m0s"},
                                                                                   {3'602'000'000, "1h0m2s"}})
     EXPECT_EQ(server::duration_text(us), text);
+  // `date -u -d @1700000000`
+  for (const auto& [us, text] : {std::pair{1'700'000'000'000'000, "2023-11-14T22:13:20Z"},
+                                 std::pair{1'700'000'000'000'001, "2023-11-14T22:13:21Z"},
+                                 std::pair{1'699'999'999'999'999, "2023-11-14T22:13:20Z"}})
+    EXPECT_EQ(server::instant_text(us), text);
 }
 
 TEST(RateLimit, RequestsBeyondTheLimitAre429InEachApisShape) {
