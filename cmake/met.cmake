@@ -103,12 +103,15 @@ function(met_fuzzer name)
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${arg_DEPS})
+  set(grown)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND MET_SANITIZE)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    set(grown ${CMAKE_CURRENT_BINARY_DIR}/grown/${name})  # the first folder gets what libFuzzer finds new
+    file(MAKE_DIRECTORY ${grown})
   else()
     target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz/mutate_main.cpp)
   endif()
-  add_test(NAME ${name} COMMAND ${name} -max_total_time=5 ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name}
+  add_test(NAME ${name} COMMAND ${name} -max_total_time=5 ${grown} ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name}
            WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS "fuzz")
   add_dependencies(sanitized ${name})

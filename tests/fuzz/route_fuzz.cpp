@@ -10,28 +10,31 @@
 
 namespace {
 
-using met::testing::Client;
+using met::testing::FuzzedServer;
 
-met::testing::Answer ask(int port, std::string_view path, std::string_view body) {
-  Client client(port, /*timeout_s=*/20);
-  client.send(met::testing::post(path, body));
-  const auto answer = client.answer();
+met::testing::Answer ask(const FuzzedServer& server, std::string_view path, std::string_view body) {
+  const auto client = server.connect();
+  client->send(met::testing::post(path, body));
+  const auto answer = client->answer();
   if (!answer) std::abort();
   return *answer;
 }
 
-/// A conversation that later inputs add to.
-std::string conversation(int port) {
-  const auto made = met::json::parse(ask(port, "/v1/conversations", "{}").body);
-  if (!made || made->find("id") == nullptr) std::abort();
-  return made->find("id")->as_string();
+/// An object that later inputs change.
+std::string made(const FuzzedServer& server, std::string_view path, std::string_view body) {
+  const auto object = met::json::parse(ask(server, path, body).body);
+  if (!object || object->find("id") == nullptr) std::abort();
+  return std::string(path) + "/" + object->find("id")->as_string();
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static met::testing::FuzzedServer server;
-  static const std::string kConversation = "/v1/conversations/" + conversation(server.port());
+  static FuzzedServer server;
+  static const std::string kConversation = made(server, "/v1/conversations", "{}");
+  static const std::string kCompletion =
+      made(server, "/v1/chat/completions",
+           R"({"messages":[{"role":"user","content":"a"}],"max_tokens":1,"store":true})");
   static const std::string kPaths[] = {"/v1/chat/completions",
                                        "/v1/completions",
                                        "/v1/responses",
@@ -42,10 +45,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                        "/v1/messages",
                                        "/v1/messages/count_tokens",
                                        "/tokenize",
-                                       "/detokenize"};
+                                       "/detokenize",
+                                       kCompletion};
   if (size < 1) return 0;
   const std::string& path = kPaths[data[0] % std::size(kPaths)];
-  const auto answer = ask(server.port(), path, {reinterpret_cast<const char*>(data) + 1, size - 1});
+  const auto answer = ask(server, path, {reinterpret_cast<const char*>(data) + 1, size - 1});
   if (answer.status == 500) std::abort();
   if (answer.header("content-type").starts_with("application/json") && !met::json::parse(answer.body))
     std::abort();

@@ -1,6 +1,7 @@
 // A server over the fake engine that lives as long as the process, for inputs that come through its socket.
 #pragma once
 
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <thread>
@@ -31,6 +32,16 @@ class FuzzedServer {
     thread_.join();
   }
   int port() const { return server_->port(); }
+
+  /// A connection to it, once the system has a port left: thousands come in a second.
+  std::unique_ptr<Client> connect() const {
+    for (int i = 0; i < 2000; ++i) {
+      auto client = std::make_unique<Client>(port(), /*timeout_s=*/20);
+      if (client->connected()) return client;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    std::abort();
+  }
 
  private:
   FakeEngine engine_;

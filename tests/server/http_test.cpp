@@ -307,5 +307,23 @@ TEST(Http, WithoutThePageItsPathsAreNotThere) {
   EXPECT_EQ(at(parsed(met.ask(post("/", "{}")).body), "error", "code").as_string(), "route_not_found");
 }
 
+TEST(Http, AnEventThatTheSocketDoesNotTakeAtOnceArrivesWhole) {
+  FakeOptions options;
+  options.max_seq_len = std::int64_t{1} << 24U;
+  Served met(std::move(options));
+  std::string prompt;
+  for (int i = 0; prompt.size() < 4'500'000; ++i) prompt += std::to_string(i) + ' ';
+  Client client(met.port(), 60);
+  client.send(
+      post("/v1/completions", R"({"stream":true,"echo":true,"max_tokens":1,"prompt":")" + prompt + "\"}"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // nobody reads
+  const auto answer = client.answer();
+  ASSERT_TRUE(answer);
+  ASSERT_EQ(answer->status, 200) << answer->body.substr(0, 300);
+  const auto chunks = chunks_of(answer->body);
+  ASSERT_FALSE(chunks.empty());
+  EXPECT_TRUE(at(chunks[0], "choices", 0, "text").as_string() == prompt);
+}
+
 }  // namespace
 }  // namespace met::testing
