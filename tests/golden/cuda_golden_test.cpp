@@ -9,6 +9,7 @@
 
 #include "core/json.h"
 #include "gpu/device.h"
+#include "tests/golden/mixed_checkpoint.h"
 #include "tests/golden/support.h"
 
 namespace met::golden {
@@ -67,13 +68,14 @@ Noise bf16_noise(const std::string& name) {
   return noise;
 }
 
-class CudaGolden : public testing::TestWithParam<std::string> {
+class CudaGoldenMixed : public testing::Test {
  protected:
   void SetUp() override {
     const auto hardware = gpu::hardware_of({.kind = gpu::DeviceKind::kCuda});
     if (!hardware) GTEST_SKIP() << hardware.error().message;
   }
 };
+class CudaGolden : public CudaGoldenMixed, public testing::WithParamInterface<std::string> {};
 
 TEST_P(CudaGolden, MeetsTheReference) {
   TestModel model(cuda_settings(GetParam()));
@@ -181,6 +183,21 @@ TEST_P(CudaGolden, BatchInvariantRowsKeepTheirBits) {
       step.push_back({.sequence = row, .ids = {prompt.greedy.at(i)}});
       ASSERT_EQ(model.step(step).back(), want[i + 1]) << "decode step " << i;
     }
+  }
+}
+
+// Matrix by matrix: layers that are stored in different ways, and query and value that are E4M3 beside a key that is not.
+TEST_F(CudaGoldenMixed, FloatsBesideFp8MeetTheReference) {
+  const MixedCheckpoint mixed("llama-fp8-block", kFloatsBesideFp8);
+  config::Settings settings = cuda_settings("llama-fp8-block");
+  settings.model = mixed.folder();
+  TestModel model(settings);
+  int sequence = 0;
+  for (const Prompt& prompt : read_prompts("llama-fp8-block")) {
+    const std::vector<float> whole = model.step({{.sequence = ++sequence, .ids = prompt.ids}})[0];
+    EXPECT_LE(relative_rms(whole, prompt.last_logits), kE4m3Rows) << prompt.ids.size() << " tokens";
+    EXPECT_LE(relative_rms(model.step_in_chunks(++sequence, prompt.ids, 1), prompt.last_logits), kE4m3Rows)
+        << "decoded";
   }
 }
 

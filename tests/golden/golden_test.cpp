@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "tests/golden/mixed_checkpoint.h"
 #include "tests/golden/support.h"
 
 namespace met::golden {
@@ -99,19 +100,34 @@ TEST_P(Golden, ChunksBatchesAndCachedPrefixesGiveTheSameBits) {
   }
 }
 
+TEST(GoldenMixed, FloatsBesideFp8MeetTheReference) {
+  const MixedCheckpoint mixed("llama-fp8-block", kFloatsBesideFp8);
+  config::Settings settings = host_settings("llama-fp8-block", "f32");
+  settings.model = mixed.folder();
+  TestModel model(settings);
+  int sequence = 0;
+  for (const Prompt& prompt : read_prompts("llama-fp8-block"))
+    EXPECT_LE(max_error(model.step({{.sequence = ++sequence, .ids = prompt.ids}})[0], prompt.last_logits),
+              1e-3)
+        << prompt.ids.size() << " tokens";
+}
+
 // The CUDA recipes do not read these: refused before a device is looked for.
 TEST(GoldenDevices, WhatCudaDoesNotServeIsRefusedInOneSentence) {
-  for (const auto& [name, what] :
-       {std::pair{"gguf-llama-Q8_0", "GGUF"}, std::pair{"qwen3_moe-a", "mixture"}}) {
-    if (!fs::exists(golden_root() / name)) continue;
-    config::Settings settings = host_settings(name, "int8");
+  struct Case {
+    const char *name, *quantization, *field, *what;
+  };
+  for (const Case& c : {Case{"gguf-llama-Q8_0", "none", "--device", "--device cpu"},
+                        Case{"qwen3_moe-a", "fp8", "--quantization", "mixture of experts"}}) {
+    if (!fs::exists(golden_root() / c.name)) continue;
+    config::Settings settings = host_settings(c.name, "int8");
     settings.device = "cuda";
+    settings.quantization = c.quantization;
     settings.cpu_activations = "auto";
     const auto refused = engine::dry_run(settings);
-    ASSERT_FALSE(refused) << name;
-    EXPECT_EQ(refused.error().field, "--device");
-    EXPECT_THAT(refused.error().message,
-                testing::AllOf(testing::HasSubstr(what), testing::HasSubstr("--device cpu")));
+    ASSERT_FALSE(refused) << c.name;
+    EXPECT_EQ(refused.error().field, c.field);
+    EXPECT_THAT(refused.error().message, testing::HasSubstr(c.what));
   }
 }
 
