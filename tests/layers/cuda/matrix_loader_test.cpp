@@ -88,10 +88,6 @@ Codes ordered(const Codes& codes) {
 }
 
 template <class T>
-std::vector<T> rows(const std::vector<T>& matrix, std::int64_t k, std::int64_t begin, std::int64_t count) {
-  return {matrix.begin() + begin * k, matrix.begin() + (begin + count) * k};
-}
-template <class T>
 std::vector<T> joined(std::vector<T> a, const std::vector<T>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
@@ -100,8 +96,9 @@ std::vector<T> joined(std::vector<T> a, const std::vector<T>& b) {
 template <class T>
 std::vector<T> in_turn(const std::vector<T>& gate, const std::vector<T>& up, std::int64_t k) {
   std::vector<T> out;
-  for (std::int64_t row = 0; row * k < std::ssize(gate); row += 8)
-    out = joined(joined(out, rows(gate, k, row, 8)), rows(up, k, row, 8));
+  for (std::int64_t at = 0; at < std::ssize(gate); at += 8 * k)
+    for (const std::vector<T>* matrix : {&gate, &up})
+      out.insert(out.end(), matrix->begin() + at, matrix->begin() + at + 8 * k);
   return out;
 }
 
@@ -173,6 +170,21 @@ TEST_F(MatrixLoaderTest, RowsOfGateAndUpTakeTurnsWithTheirScales) {
   const DeviceMatrix m = load([](MatrixLoader& l) { return l.gated({"gate", 16, 128}, {"up", 16, 128}); });
   EXPECT_EQ(on_device<std::uint8_t>(m.data), ordered(in_turn(gate, up, 128)));
   EXPECT_EQ(on_device<float>(m.scales), in_turn(of_gate, of_up, 1));
+}
+
+TEST_F(MatrixLoaderTest, AMatrixMayTakeSeveralPieces) {
+  declare(Granularity::kTensor);
+  constexpr std::int64_t kRows = 4104, kWidth = 1024;
+  static_assert(2 * kRows * kWidth > std::int64_t{Uploader::kPieceBytes});
+  const Codes a = file_.add_e4m3("a.weight", kRows, kWidth);
+  const Codes b = file_.add_e4m3("bb.weight", kRows, kWidth);
+  file_.add_scales("a.scale", 1, 1, {1});
+  file_.add_scales("bb.scale", 1, 1, {1});
+  const MatrixName first{"a", kRows, kWidth}, second{"bb", kRows, kWidth};
+  const DeviceMatrix stacked = load([&](MatrixLoader& l) { return l.matrix({first, second}); });
+  EXPECT_TRUE(on_device<std::uint8_t>(stacked.data) == ordered(joined(a, b)));
+  const DeviceMatrix gated = load([&](MatrixLoader& l) { return l.gated(first, second); });
+  EXPECT_TRUE(on_device<std::uint8_t>(gated.data) == ordered(in_turn(a, b, kWidth)));
 }
 
 TEST_F(MatrixLoaderTest, BlocksOfStackedMatricesFollowEachOther) {
