@@ -12,9 +12,10 @@ namespace {
 
 constexpr int kProjectionRows = 64;   // of the largest decode step whose products are projections
 constexpr int kSmallestPrefill = 64;  // tokens that the least prefill plan is for
-// A projection of few rows leaves room on its multiprocessor for the attention in front of it or behind it.
+// With few rows the projections before and behind attention leave room for it on their multiprocessors (0: they need not).
 constexpr int kFewRows = 8;
-constexpr int kSharedBeside = 128 << 10;
+constexpr int kSharedBeforeAttention = 128 << 10;
+constexpr int kSharedBehindAttention = 160 << 10;
 constexpr std::int64_t kSquareParts = 512;  // the most that a projection divides its rows into
 
 // One buffer of StepTensors: which member it is and how many bytes it takes.
@@ -165,7 +166,7 @@ bool Decoder::projects(int bucket) const {
 }
 
 Result<ops::cuda::ProjectionPlan> Decoder::plan_projection(const DeviceMatrix& matrix, int bucket,
-                                                           Epilogue epilogue) {
+                                                           Epilogue epilogue, int shared_max) {
   MET_ASSIGN(auto made,
              ops::cuda::plan_projection(device_, {.n = matrix.n,
                                                   .k = matrix.k,
@@ -173,7 +174,7 @@ Result<ops::cuda::ProjectionPlan> Decoder::plan_projection(const DeviceMatrix& m
                                                   .tokens_max = static_cast<int>(token_rows(limits_)),
                                                   .weights = matrix.type,
                                                   .epilogue = epilogue,
-                                                  .shared_max = bucket <= kFewRows ? kSharedBeside : 0}));
+                                                  .shared_max = bucket <= kFewRows ? shared_max : 0}));
   MET_CHECK(epilogue != Epilogue::kResidual || made.squares_count <= kSquareParts,
             "a projection has more tiles than the buffer of squares has room for");
   log_route("projection", bucket, matrix.n, matrix.k,
@@ -191,14 +192,14 @@ Result<> Decoder::plan_decode() {
   for (const int bucket : limits_.buckets) {
     DecodePlans plans;
     plans.bucket = bucket;
-    const auto plan = [&](Epilogue epilogue) {
-      return [this, bucket, epilogue](const DeviceMatrix& matrix) {
-        return plan_projection(matrix, bucket, epilogue);
+    const auto plan = [&](Epilogue epilogue, int shared_max = 0) {
+      return [this, bucket, epilogue, shared_max](const DeviceMatrix& matrix) {
+        return plan_projection(matrix, bucket, epilogue, shared_max);
       };
     };
     if (projects(bucket)) {
-      MET_TRY(plan_product(&Weights::qkv, plans.qkv, plan(Epilogue::kStore)));
-      MET_TRY(plan_product(&Weights::out, plans.out, plan(join)));
+      MET_TRY(plan_product(&Weights::qkv, plans.qkv, plan(Epilogue::kStore, kSharedBeforeAttention)));
+      MET_TRY(plan_product(&Weights::out, plans.out, plan(join, kSharedBehindAttention)));
       MET_TRY(plan_product(&Weights::gate_up, plans.gate_up, plan(activation)));
       MET_TRY(plan_product(&Weights::down, plans.down, plan(join)));
     }

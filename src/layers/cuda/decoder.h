@@ -133,8 +133,8 @@ class Decoder {
   /// A plan for every storage of one matrix, made by `make` from a matrix that has it.
   template <class Plan, class Make>
   Result<> plan_product(DeviceMatrix DecoderLayerWeights::* matrix, ByStorage<Plan>& plans, const Make& make);
-  Result<ops::cuda::ProjectionPlan> plan_projection(const DeviceMatrix& matrix, int bucket,
-                                                    Epilogue epilogue);
+  Result<ops::cuda::ProjectionPlan> plan_projection(const DeviceMatrix& matrix, int bucket, Epilogue epilogue,
+                                                    int shared_max);
   Result<> plan_prefill();
   Result<ops::cuda::GemmPlan> plan_gemm(const DeviceMatrix& matrix, int tokens, Epilogue epilogue);
   void log_route(std::string_view op, int tokens, std::int64_t n, std::int64_t k, const std::string& route);
