@@ -16,14 +16,14 @@ met::testing::Answer ask(const FuzzedServer& server, std::string_view path, std:
   const auto client = server.connect();
   client->send(met::testing::post(path, body));
   const auto answer = client->answer();
-  if (!answer) std::abort();
+  if (!answer) met::testing::found("no whole answer", client->buffered());
   return *answer;
 }
 
 /// An object that later inputs change.
 std::string made(const FuzzedServer& server, std::string_view path, std::string_view body) {
   const auto object = met::json::parse(ask(server, path, body).body);
-  if (!object || object->find("id") == nullptr) std::abort();
+  if (!object || object->find("id") == nullptr) met::testing::found("an object cannot be made", path);
   return std::string(path) + "/" + object->find("id")->as_string();
 }
 
@@ -50,8 +50,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size < 1) return 0;
   const std::string& path = kPaths[data[0] % std::size(kPaths)];
   const auto answer = ask(server, path, {reinterpret_cast<const char*>(data) + 1, size - 1});
-  if (answer.status == 500) std::abort();
+  if (answer.status == 500) met::testing::found("500", answer.body);
   if (answer.header("content-type").starts_with("application/json") && !met::json::parse(answer.body))
-    std::abort();
+    met::testing::found("no JSON", answer.body);
   return 0;
 }

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <thread>
 
 #include "core/log.h"
@@ -13,6 +16,12 @@
 #include "tests/server/tiny_text.h"
 
 namespace met::testing {
+
+/// Ends the run as a finding, with a reason.
+[[noreturn]] inline void found(std::string_view why, std::string_view detail = {}) {
+  std::fprintf(stderr, "%s\n%s\n", std::string(why).c_str(), std::string(detail.substr(0, 2000)).c_str());
+  std::abort();
+}
 
 class FuzzedServer {
  public:
@@ -40,7 +49,7 @@ class FuzzedServer {
       if (client->connected()) return client;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    std::abort();
+    found("no connection to the server");
   }
 
  private:
