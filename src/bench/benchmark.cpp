@@ -40,7 +40,7 @@ class Bench {
       if (i > 0) rates.push_back(tokens / (seconds_now() - begin));
     }
     BenchmarkRow row{.test = "prefill", .tokens = tokens};
-    row.bytes_per_step = static_cast<double>(model_.weight_bytes);
+    row.bytes_per_step = model_.step_weight_bytes(tokens);
     return finish(std::move(row), rates, /*steps_a_token=*/1.0 / tokens);
   }
 
@@ -54,7 +54,7 @@ class Bench {
     }
     const double positions = depth + options_.decode_tokens * (options_.repeats + 1) / 2.0;
     BenchmarkRow row{.test = "decode", .tokens = depth, .batch = batch};
-    row.bytes_per_step = static_cast<double>(model_.weight_bytes) + batch * positions * kv_bytes_per_token();
+    row.bytes_per_step = model_.step_weight_bytes(batch) + batch * positions * kv_bytes_per_token();
     return finish(std::move(row), rates, 1.0 / batch);
   }
 

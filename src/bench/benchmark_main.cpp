@@ -70,7 +70,12 @@ void print_header(const engine::LoadedModel& model, double bandwidth) {
               model.kernel_target.c_str(), model.device->info().name.c_str(),
               model.device->info().arch.c_str(), model.device->info().multiprocessors,
               model.device->info().unified_memory ? "threads" : "multiprocessors", bandwidth / 1e9,
-              static_cast<double>(model.weight_bytes) / 1e6);
+              model.step_weight_bytes(1) / 1e6);
+  if (model.expert_bytes > 0)
+    std::printf(
+        "of %.1f MB, %.1f MB are experts; a step is taken to read those that uniform routing is expected to "
+        "touch\n",
+        static_cast<double>(model.weight_bytes) / 1e6, static_cast<double>(model.expert_bytes) / 1e6);
   for (const engine::Phase& phase : model.phases)
     std::printf("start: %-20s %9.1f ms\n", phase.name.c_str(), phase.ms);
   std::fflush(stdout);

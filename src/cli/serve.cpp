@@ -71,7 +71,7 @@ json::Value memory_facts(const engine::LoadedModel& model) {
   }
   json::Object out{{"budget_bytes", model.memory.budget}};
   out.append("terms", std::move(terms));
-  out.append("weights_read_bytes", model.weight_bytes);
+  out.append("weights_read_bytes", static_cast<std::int64_t>(model.step_weight_bytes(1)));
   out.append("blocks", model.memory.blocks);
   out.append("block_tokens", model.plan.block_tokens);
   out.append("max_model_len", model.memory.max_seq_len);

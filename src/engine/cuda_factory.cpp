@@ -18,6 +18,7 @@ class CudaFactory final : public RunnerFactory {
   Result<> check(const config::ModelConfig& config) override { return arch::check_model(config, loader_); }
   std::size_t weight_bytes() const override { return loader_.device_bytes(); }
   std::size_t table_bytes() const override { return loader_.table_bytes(); }
+  std::size_t expert_bytes() const override { return loader_.expert_bytes(); }
   std::size_t arena_bytes(const config::ModelConfig& config, const RunnerOptions& options) const override {
     return CudaRunner::arena_bytes(device_, config, options);
   }

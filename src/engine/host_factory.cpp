@@ -15,6 +15,7 @@ class HostFactory final : public RunnerFactory {
   Result<> check(const config::ModelConfig& config) override { return arch::check_model(config, loader_); }
   std::size_t weight_bytes() const override { return loader_.packed_bytes(); }
   std::size_t table_bytes() const override { return loader_.table_bytes(); }
+  std::size_t expert_bytes() const override { return loader_.expert_bytes(); }
   std::size_t arena_bytes(const config::ModelConfig& config, const RunnerOptions& options) const override {
     return HostRunner::arena_bytes(device_.info(), config, options, loader_.workspace_row_bytes());
   }

@@ -1,6 +1,7 @@
 #include "engine/loaded_model.h"
 
 #include <chrono>
+#include <cmath>
 
 #include "config/environment.h"
 #include "config/read_model_config.h"
@@ -256,6 +257,7 @@ Result<LoadedModel> load_parts(const config::Settings& settings, const Progress&
               model.unused.front());
   model.weight_bytes =
       p.factory->weight_bytes() - (p.description.model.tied_head ? 0 : p.factory->table_bytes());
+  model.expert_bytes = p.factory->expert_bytes();
   warn_if_over_plan(p, *model.runner);
   model.kernel_target = kernels::full_name(*p.target);
   model.source = std::move(p.source);
@@ -266,6 +268,13 @@ Result<LoadedModel> load_parts(const config::Settings& settings, const Progress&
   model.memory = std::move(p.memory);
   model.cache = p.runner.cache;
   return model;
+}
+
+double LoadedModel::step_weight_bytes(int tokens) const {
+  const auto all = static_cast<double>(weight_bytes);
+  if (expert_bytes == 0) return all;
+  const double missed = 1 - static_cast<double>(config.experts_per_token) / config.experts;
+  return all - static_cast<double>(expert_bytes) * std::pow(missed, tokens);
 }
 
 Result<KernelReport> check_kernels(const config::Settings& settings) {

@@ -31,10 +31,15 @@ struct LoadedModel {
   scheduler::PlanConfig plan;
   MemoryPlan memory;
   DType cache = DType::kF16;        ///< of K and V
-  std::size_t weight_bytes = 0;     ///< packed, of what every decode step reads
+  std::size_t weight_bytes = 0;     ///< packed, of what decode steps read
+  std::size_t expert_bytes = 0;     ///< of them, all experts of mixtures
   std::vector<std::string> unused;  ///< tensors of the checkpoint that nothing reads
   std::vector<Phase> phases;
   std::string kernel_target;  ///< "cpu/llama/gguf"
+
+  /// Bytes of weights that a step of so many tokens reads; of a mixture's experts, as many as uniform routing is expected to
+  /// touch: experts * (1 - (1 - top_k / experts)^tokens).
+  double step_weight_bytes(int tokens) const;
 };
 
 /// Loads the model that `settings` names: source, configuration, kernel target, device, check of every

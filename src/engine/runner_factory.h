@@ -24,6 +24,8 @@ class RunnerFactory {
   virtual std::size_t weight_bytes() const = 0;
   /// Of them, what a decode step does not read but for single rows: an embedding table that is not the head too.
   virtual std::size_t table_bytes() const = 0;
+  /// And those of all experts of mixtures.
+  virtual std::size_t expert_bytes() const = 0;
   virtual std::size_t arena_bytes(const config::ModelConfig& config, const RunnerOptions& options) const = 0;
   /// Loads the weights and allocates buffers and cache. `looked_up` is called when every kernel has been looked up,
   /// before the first is launched; its error ends the build.

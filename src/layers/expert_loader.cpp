@@ -88,6 +88,7 @@ Result<ExpertProjection> WeightLoader::experts(const std::vector<MatrixName>& ma
   ExpertProjection out;
   if (checking()) {
     plan_for(plan, bytes, static_cast<std::size_t>(per_token));
+    expert_bytes_ += bytes;
     return out;
   }
   MET_ASSIGN(out.plan, ops::plan_expert_linear(device_, plan, shape, count));

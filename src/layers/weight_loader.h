@@ -33,6 +33,8 @@ class WeightLoader {
   std::size_t packed_bytes() const { return total_; }
   /// Of them, embedding tables: a step reads single rows of a table that is not the head too.
   std::size_t table_bytes() const { return table_bytes_; }
+  /// And all experts of mixtures.
+  std::size_t expert_bytes() const { return expert_bytes_; }
   /// The most that one token of any projection needs of StepBuffers::workspace.
   std::size_t workspace_row_bytes() const { return workspace_row_bytes_; }
   DType kv_cache() const { return options_.kv_cache; }
@@ -88,6 +90,7 @@ class WeightLoader {
   Options options_;
   std::size_t total_ = 0;
   std::size_t table_bytes_ = 0;
+  std::size_t expert_bytes_ = 0;
   std::size_t workspace_row_bytes_ = 0;
   std::size_t done_ = 0;
 };

@@ -53,15 +53,23 @@ Result<DeviceMatrix> MatrixLoader::gated(const MatrixName& gate, const MatrixNam
   return load({gate, up}, /*gated=*/true, /*keep=*/false);
 }
 
+Result<DeviceMatrix> MatrixLoader::load_experts(std::span<const MatrixName> matrices, int count) {
+  const std::size_t before = total_;
+  MET_ASSIGN(DeviceMatrix out,
+             load(of_experts(matrices, count), /*gated=*/matrices.size() == 2, /*keep=*/true));
+  expert_bytes_ += total_ - before;
+  return out;
+}
+
 Result<DeviceMatrix> MatrixLoader::experts(const MatrixName& matrix, int count) {
-  return load(of_experts({&matrix, 1}, count), /*gated=*/false, /*keep=*/true);
+  return load_experts({&matrix, 1}, count);
 }
 
 Result<DeviceMatrix> MatrixLoader::gated_experts(const MatrixName& gate, const MatrixName& up, int count) {
   if (gate.n % kGatedGroup != 0)
     return unsupported("moe_intermediate_size",
                        "moe_intermediate_size " + std::to_string(gate.n) + " is not a multiple of 8");
-  return load(of_experts(std::array{gate, up}, count), /*gated=*/true, /*keep=*/true);
+  return load_experts(std::array{gate, up}, count);
 }
 
 RowStack MatrixLoader::find(const std::vector<MatrixName>& matrices, bool gated) {

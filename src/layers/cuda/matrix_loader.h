@@ -52,6 +52,8 @@ class MatrixLoader {
 
   /// Of them, the embedding table.
   std::size_t table_bytes() const { return table_bytes_; }
+  /// And all experts of mixtures.
+  std::size_t expert_bytes() const { return expert_bytes_; }
 
   /// The matrices side by side along n. `keep`: never quantized (the head).
   Result<DeviceMatrix> matrix(const std::vector<MatrixName>& matrices, bool keep = false);
@@ -83,6 +85,7 @@ class MatrixLoader {
   Result<DeviceMatrix> load(const std::vector<MatrixName>& matrices, bool gated, bool keep);
   /// The matrices' tensors, with the layout of their scales but not their values. Sources of tensors that are missing or
   /// cannot be read have none: told by begin_loading.
+  Result<DeviceMatrix> load_experts(std::span<const MatrixName> matrices, int count);
   RowStack find(const std::vector<MatrixName>& matrices, bool gated);
   Result<> read_scales(const std::vector<MatrixName>& matrices, RowStack& stack) const;
   /// Size and type of the matrix on the device. `first`: the stack's first, for messages.
@@ -97,6 +100,7 @@ class MatrixLoader {
   Options options_;
   std::size_t total_ = 0;
   std::size_t table_bytes_ = 0;
+  std::size_t expert_bytes_ = 0;
   Uploader uploader_;
   std::size_t done_ = 0;  ///< bytes uploaded
   std::vector<Upload> uploads_;

@@ -285,6 +285,35 @@ TEST_F(MatrixLoaderTest, ScalesThatAreNotFiniteAreRefusedByName) {
   EXPECT_THAT(error_, HasSubstr("q.scale holds a value that is not finite"));
 }
 
+TEST_F(MatrixLoaderTest, ExpertsFollowEachOtherEachWithGateAndUpInTurn) {
+  std::vector<std::uint16_t> want_gated, want_plain;
+  for (int e = 0; e < 3; ++e) {
+    const std::string name = "e." + std::to_string(e);
+    const std::int64_t rows = 16;  // as many for each: their values differ by position
+    std::vector<std::uint16_t> of[3];
+    for (int i = 0; i < 3; ++i) {
+      for (std::int64_t j = 0; j < rows * 8; ++j)
+        of[i].push_back(f32_to_bf16(static_cast<float>(j + 1000 * i + 100 * e)));
+      file_.add(name + (i == 0   ? ".gate.weight"
+                        : i == 1 ? ".up.weight"
+                                 : ".down.weight"),
+                "BF16", "[16,8]", of[i].data(), 2 * of[i].size());
+    }
+    want_gated = joined(want_gated, in_turn(of[0], of[1], 8));
+    want_plain = joined(want_plain, of[2]);
+  }
+  const DeviceMatrix gated =
+      load([](MatrixLoader& l) { return l.gated_experts({"e.{}.gate", 16, 8}, {"e.{}.up", 16, 8}, 3); });
+  EXPECT_EQ(gated.n, 96);
+  EXPECT_EQ(on_device<std::uint16_t>(gated.data), want_gated);
+  const DeviceMatrix plain = load([](MatrixLoader& l) {
+    auto loaded = l.experts({"e.{}.down", 16, 8}, 3);
+    EXPECT_EQ(l.expert_bytes(), 3U * 16 * 8 * 2);
+    return loaded;
+  });
+  EXPECT_EQ(on_device<std::uint16_t>(plain.data), want_plain);
+}
+
 TEST_F(MatrixLoaderTest, InventedFp8MatricesAreE4m3WithAScaleARow) {
   declare(Granularity::kBlock);
   MatrixLoader loader(device_, nullptr, {});
