@@ -154,10 +154,10 @@ class Gatherer {
     const int stages = stages_of<C>(args_);
     RingCursor cursor;
     for (int index = blockIdx.x; index < tiles.total(); index += gridDim.x) {
-      const MoeTile tile = tiles.at(index);
+      aim(tiles.at(index));
       for (int stage = 0; stage < stages; ++stage, cursor.advance(C::kStages)) {
         barrier_wait(memory_.empty(cursor.slot), cursor.phase ^ 1);
-        fetch(tile, stage, memory_.x(cursor.slot));
+        fetch(stage, memory_.x(cursor.slot));
         asm volatile("cp.async.commit_group;" ::: "memory");
         if (++under_way_ == C::kLag) {
           asm volatile("cp.async.wait_group %0;" ::"n"(C::kLag - 1) : "memory");
@@ -170,20 +170,36 @@ class Gatherer {
   }
 
  private:
-  __device__ void fetch(const MoeTile& tile, int stage, std::uint32_t to) const {
-    constexpr int kRowUnits = C::kChunks * kChunkUnits;
-    for (int at = thread_; at < C::kN * kRowUnits; at += kGatherThreads) {
-      const int row = at / kRowUnits;
-      const int unit = at % kRowUnits;
-      const int k = (stage * kRowUnits + unit) * kUnitValues;
-      const int place = tile.place + row;
-      const bool wanted = place < tile.end && k < args_.k;
-      std::int64_t from = 0;
-      if (wanted)
-        from =
-            static_cast<std::int64_t>(args_.gathers != 0 ? args_.pairs.tokens[place] : place) * args_.k + k;
-      const int line = unit / kChunkUnits * C::kN + row;
-      copy_unit(to + line * kChunkBytes + ((unit % kChunkUnits) ^ (row % 8)) * kUnit, args_.x + from, wanted);
+  static constexpr int kTogether = kGatherThreads / kChunkUnits;     // rows at a time
+  static constexpr int kEach = (C::kN + kTogether - 1) / kTogether;  // rows of a thread
+
+  __device__ int row(int i) const { return thread_ / kChunkUnits + i * kTogether; }
+  __device__ int unit() const { return thread_ % kChunkUnits; }
+
+  /// Finds this thread's rows of x for a tile.
+  __device__ void aim(const MoeTile& tile) {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int place = tile.place + row(i);
+      from_[i] = nullptr;
+      if (row(i) >= C::kN || place >= tile.end) continue;
+      const std::int64_t source = args_.gathers != 0 ? args_.pairs.tokens[place] : place;
+      from_[i] = args_.x + source * args_.k + unit() * kUnitValues;
+    }
+  }
+
+  __device__ void fetch(int stage, std::uint32_t to) const {
+#pragma unroll
+    for (int c = 0; c < C::kChunks; ++c) {
+      const int k = (stage * C::kChunks + c) * kChunkK;
+      const bool inside = k + unit() * kUnitValues < args_.k;
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        if (row(i) >= C::kN) continue;
+        const bool wanted = inside && from_[i] != nullptr;
+        copy_unit(to + (c * C::kN + row(i)) * kChunkBytes + (unit() ^ (row(i) % 8)) * kUnit,
+                  wanted ? from_[i] + k : args_.x, wanted);
+      }
     }
   }
 
@@ -199,6 +215,7 @@ class Gatherer {
   const met::MoeGemmArgs& args_;
   const MoeMemory<C>& memory_;
   int thread_;
+  const met::Bf16Bits* from_[kEach];  // this thread's unit of its rows; null: zeros
   int under_way_ = 0;
   RingCursor oldest_;
 };
@@ -323,3 +340,4 @@ MET_MOE_GEMM(16, 1, 4, 5)
 MET_MOE_GEMM(32, 1, 4, 4)
 MET_MOE_GEMM(64, 2, 2, 4)
 MET_MOE_GEMM(128, 2, 1, 6)
+MET_MOE_GEMM(256, 2, 1, 4)

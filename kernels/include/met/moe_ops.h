@@ -25,15 +25,16 @@ struct MoeRouterArgs {
 };
 
 /// Products of few tokens with their experts (module `moe_few`), which are chosen from the router's logits as MoeRouterArgs
-/// says; slot j of a token is its j-th choice.
-///   moe_few_gate_up  y[t, j, i] = act(gate_i . x[t]) * (up_i . x[t]), rows of an expert's W alternate 8 of gate, 8 of up
-///   moe_few_down     h = residual[t] + sum_j weight_j * (W_j x[t, j]), then as ProjectionArgs with kResidual
+/// says; pairs lie in order of experts, then of tokens.
+///   moe_few_gate_up  y[p, i] = act(gate_i . x[t]) * (up_i . x[t]), t the token of pair p; rows of an expert's W alternate 8
+///                    of gate, 8 of up
+///   moe_few_down     h = residual[t] + sum_p weight_p * (W_p x[p]), then as ProjectionArgs with kResidual
 struct MoeFewArgs {
   const float* logits;  // [tokens, experts]
   const StepCounts* counts;
   const Bf16Bits* weights;  // [experts, n, k]
-  const Bf16Bits* x;        // [tokens, k], or [tokens, top_k, k]
-  Bf16Bits* y;              // [tokens, top_k, n / 2]
+  const Bf16Bits* x;        // [tokens, k], or [pairs, k]
+  Bf16Bits* y;              // [pairs, n / 2]
   Bf16Bits* residual;       // [tokens, n], as scaled
   const float* next_norm;   // [n]
   Bf16Bits* scaled;

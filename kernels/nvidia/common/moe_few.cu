@@ -1,12 +1,13 @@
 // Products of a mixture-of-experts layer for few tokens: formulas at MoeFewArgs. The touched experts' weights are read once,
-// at the speed of memory; tokens are columns of every product, whether they chose the expert or not.
+// at the speed of memory; for gate and up all tokens are columns of every product,
+// whether they chose the expert or not; for down the pairs of an expert, 8 at a time.
 //
 // Shapes   MoeFewArgs; tokens <= the entry's columns, tokens_max * top_k <= 256, experts <= 256, top_k <= 32; k % 32 == 0,
 //          n % 16 == 0; gate_up: k <= 512 * the entry's blocks.
 // Rounding products of BF16 in FP32 (mma.sync); y, residual and scaled are rounded once. A token's sums are of a fixed
 //          order: its bits depend on its own row and choice alone.
-// Launch   dependent. gate_up: 512 threads, any grid. down: grid n / 16, a warp for each 32 of k up to 16. Shared memory: a
-//          ring for each warp (gate_up: and its sums).
+// Launch   dependent. gate_up: 512 threads, any grid. down: grid n / 16, a warp for as many blocks of 32 k as its entry tells.
+//          Shared memory: a ring for each warp, then gate_up's sums of two tiles, or down's of each warp and token.
 // Roles    All warps of a block share a tile of 16 rows of W and divide k. Each lane copies what it multiplies itself
 //          (cp.async), some steps ahead, so no warp waits for another but to add their sums up.
 // Order    gate_up lets the next kernel start behind its own wait. So the logits are complete when `down` starts, and its
@@ -28,6 +29,7 @@ constexpr int kRows = 16;       // of W in a tile
 constexpr int kUnitBytes = 16;  // of a copy
 constexpr int kWarpBytes = kUnitBytes * kWarp;
 constexpr int kGateUpWarps = 16;
+constexpr int kTokensMax = 32;
 
 __device__ inline std::uint32_t shared_address_of(const void* p) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
@@ -91,7 +93,7 @@ struct GateUp {
   static constexpr int kShare = kGroups * kWarp;  // float4 of a warp's sums
 
   const MoeFewArgs& args;
-  const Choice<Columns>& choice;
+  const Choice& choice;
   std::uint32_t ring;  // this lane's part
   float4* sums;        // [2, warps, groups, lanes]
   int tokens;
@@ -100,7 +102,7 @@ struct GateUp {
   int g = lane / 4;
   int q = lane % 4;
   int tiles_each = args.n / kRows;
-  int tiles = choice.count() * tiles_each;
+  int tiles = choice.expert_count * tiles_each;
   int blocks = max(0, min(Blocks, args.k / kStep - warp * Blocks));  // of this warp
 
   /// What is fetched next.
@@ -147,13 +149,14 @@ struct GateUp {
     const Tile sum = add_shares(shares + group * kWarp + lane, kShare, kGateUpWarps);
     const int place = done / tiles_each;
     const int column = (done - place * tiles_each) * (kRows / 2) + g;
+    const int expert = choice.experts[place];
+    const unsigned chosen = choice.tokens[expert];
     const bool gelu = args.epilogue == met::Epilogue::kGeluMul;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int t = group * 8 + 2 * q + i;
-      const int slot = choice.slots[place * Columns + t];
-      if (slot < 0) continue;
-      const std::int64_t row = static_cast<std::int64_t>(t) * args.top_k + slot;
+      if ((chosen >> t & 1U) == 0) continue;
+      const std::int64_t row = choice.pair_of(expert, t);
       args.y[row * (args.n / 2) + column] = rounded(activate(sum.v[i], gelu) * sum.v[i + 2]);
     }
   }
@@ -196,10 +199,10 @@ template <int Columns, int Blocks, int Slots>
 __device__ void gate_up(const MoeFewArgs& args) {
   using Work = GateUp<Columns, Blocks, Slots>;
   extern __shared__ __align__(16) unsigned char shared[];
-  __shared__ Choice<Columns> choice;
+  __shared__ Choice choice;
+  const int tokens = min(args.counts->tokens, Columns);
   wait_for_producers();
   launch_dependents();
-  const int tokens = min(args.counts->tokens, Columns);
   choose_all(args, tokens, choice);
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -211,159 +214,149 @@ __device__ void gate_up(const MoeFewArgs& args) {
 
 // ---- down ----
 
-template <int Columns, int Slots>
+/// Blocks: of 32 k that a warp takes; Slots: of a warp's ring, one a unit.
+template <int Blocks, int Slots>
 struct Down {
-  static constexpr int kGroups = Columns / 8;
-  static constexpr int kSlotBytes = (2 + kGroups) * kWarpBytes;
+  static constexpr int kBlockBytes = 3 * kWarpBytes;  // two of W, one of x
+  static constexpr int kSlotBytes = Blocks * kBlockBytes;
 
   const MoeFewArgs& args;
-  const Choice<Columns>& choice;
+  const Choice& choice;
   std::uint32_t ring;  // this lane's part
-  float4* shares;      // the first warp's part of the ring
+  float2* sums;        // [warps, tokens, 8]: rows g and g + 8
   int tokens;
   int lane = static_cast<int>(threadIdx.x) % kWarp;
   int warp = static_cast<int>(threadIdx.x) / kWarp;
   int warps = static_cast<int>(blockDim.x) / kWarp;
   int g = lane / 4;
   int q = lane % 4;
-  int places = choice.count();
-  int blocks = args.k / kStep;
+  int units = choice.unit_count;
+  int blocks = max(0, min(Blocks, args.k / kStep - warp * Blocks));  // of this warp
+  int column = warp * Blocks * kStep + q * kLanes;
 
-  /// A step of this warp: 32 of k of an expert.
-  struct Cursor {
-    int place;
-    int block;
-  };
-  __device__ Cursor begin() const { return {warp < blocks ? 0 : places, warp}; }
-  __device__ void advance(Cursor& at) const {
-    at.block += warps;
-    if (at.block < blocks) return;
-    at.block = warp;
-    ++at.place;
-  }
-
-  __device__ void fetch_weights(const Cursor& at, int slot) const {
-    if (at.place >= places) return;
-    const std::int64_t row = static_cast<std::int64_t>(choice.experts[at.place]) * args.n +
+  __device__ void fetch_weights(int unit, int slot) const {
+    if (unit >= units) return;
+    const std::int64_t row = static_cast<std::int64_t>(choice.units[unit].expert) * args.n +
                              static_cast<int>(blockIdx.x) * kRows + g;
-    const Bf16Bits* low = args.weights + row * args.k + at.block * kStep + q * kLanes;
-    copy_unit(ring + slot * kSlotBytes, low);
-    copy_unit(ring + slot * kSlotBytes + kWarpBytes, low + std::int64_t{8} * args.k);
-  }
-  /// This lane's token of a group: its choice of the expert, or -1.
-  __device__ int slot_of(int place, int group) const { return choice.slots[place * Columns + group * 8 + g]; }
-  __device__ void fetch_x(const Cursor& at, int slot) const {
-    if (at.place < places) {
+    const Bf16Bits* low = args.weights + row * args.k + column;
 #pragma unroll
-      for (int i = 0; i < kGroups; ++i) {
-        const int own = slot_of(at.place, i);
-        if (!__any_sync(kAllLanes, own >= 0)) continue;
-        const std::int64_t row = static_cast<std::int64_t>(i * 8 + g) * args.top_k + max(own, 0);
-        const Bf16Bits* from = own >= 0 ? args.x + row * args.k + at.block * kStep + q * kLanes : args.x;
-        copy_unit(ring + slot * kSlotBytes + (2 + i) * kWarpBytes, from, own >= 0);
+    for (int b = 0; b < Blocks; ++b) {
+      if (b >= blocks) break;
+      const std::uint32_t to = ring + slot * kSlotBytes + b * kBlockBytes;
+      copy_unit(to, low + b * kStep);
+      copy_unit(to + kWarpBytes, low + b * kStep + std::int64_t{8} * args.k);
+    }
+  }
+  /// Column g of the unit's pairs.
+  __device__ void fetch_x(int unit, int slot) const {
+    if (unit < units) {
+      const Unit own = choice.units[unit];
+      const bool there = g < own.count;
+      const Bf16Bits* from =
+          args.x + static_cast<std::int64_t>(own.first + (there ? g : 0)) * args.k + column;
+#pragma unroll
+      for (int b = 0; b < Blocks; ++b) {
+        if (b >= blocks) break;
+        copy_unit(ring + slot * kSlotBytes + b * kBlockBytes + 2 * kWarpBytes, from + b * kStep, there);
       }
     }
     commit_copies();
   }
 
-  /// Adds a step's products, weighted, to the sums of the tokens.
-  __device__ void multiply_step(const Cursor& at, int slot, Tile (&sums)[kGroups]) const {
-    const uint4 low = unit_at(ring + slot * kSlotBytes);
-    const uint4 high = unit_at(ring + slot * kSlotBytes + kWarpBytes);
+  /// Adds a unit's products, weighted, to the sums of its tokens.
+  __device__ void multiply_unit(int unit, int slot, float2* own_sums) const {
+    const Unit own = choice.units[unit];
+    Tile c;
 #pragma unroll
-    for (int i = 0; i < kGroups; ++i) {
-      if (!__any_sync(kAllLanes, slot_of(at.place, i) >= 0)) continue;
-      Tile c;
-      multiply(c, low, high, unit_at(ring + slot * kSlotBytes + (2 + i) * kWarpBytes));
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const int t = i * 8 + 2 * q + j;
-        const int own = choice.slots[at.place * Columns + t];
-        const float weight = own >= 0 ? choice.weights[t * args.top_k + own] : 0.0F;
-        sums[i].v[j] = fmaf(weight, c.v[j], sums[i].v[j]);
-        sums[i].v[j + 2] = fmaf(weight, c.v[j + 2], sums[i].v[j + 2]);
-      }
-    }
-  }
-
-  /// Value i of a group's fragment: where it lies in the residual, or -1.
-  __device__ std::int64_t place_of(int group, int i) const {
-    const int t = group * 8 + 2 * q + i % 2;
-    if (t >= tokens) return -1;
-    return static_cast<std::int64_t>(t) * args.n + static_cast<int>(blockIdx.x) * kRows + g + i / 2 * 8;
-  }
-
-  /// One warp: a group of 8 tokens joins the residual stream.
-  __device__ void join(int group, const Bf16Bits (&residual)[4], const float (&norm)[2]) const {
-    const Tile sum = add_shares(shares + group * kWarp + lane, Slots * kSlotBytes / kUnitBytes, warps);
-    float squares[2] = {};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const std::int64_t at = place_of(group, i);
-      const Bf16Bits bits = rounded(widened(residual[i]) + sum.v[i]);
-      const float h = widened(bits);
-      if (at < 0) continue;
-      args.residual[at] = bits;
-      args.scaled[at] = rounded(h * norm[i / 2]);
-      squares[i % 2] = fmaf(h, h, squares[i % 2]);
+    for (int b = 0; b < Blocks; ++b) {
+      if (b >= blocks) break;
+      const std::uint32_t from = ring + slot * kSlotBytes + b * kBlockBytes;
+      multiply(c, unit_at(from), unit_at(from + kWarpBytes), unit_at(from + 2 * kWarpBytes));
     }
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-#pragma unroll
-      for (int step = 4; step < kWarp; step *= 2) squares[j] += __shfl_xor_sync(kAllLanes, squares[j], step);
-      const int t = group * 8 + 2 * q + j;
-      if (g == 0 && t < tokens)
-        args.squares[static_cast<std::int64_t>(t) * gridDim.x + blockIdx.x] = squares[j];
+      if (2 * q + j >= own.count) continue;
+      const Pair pair = choice.pairs[own.first + 2 * q + j];
+      float2& sum = own_sums[pair.token * 8 + g];
+      sum = {fmaf(pair.weight, c.v[j], sum.x), fmaf(pair.weight, c.v[j + 2], sum.y)};
     }
+  }
+
+  /// Rows g and g + 8 of a token join the residual stream.
+  __device__ void join(int at, const Bf16Bits (&residual)[2]) const {
+    const int t = at / 8;
+    const int row = static_cast<int>(blockIdx.x) * kRows + at % 8;
+    float2 sum{};
+#pragma unroll 4
+    for (int w = 0; w < warps; ++w) {
+      const float2 part = sums[w * tokens * 8 + at];
+      sum.x += part.x;
+      sum.y += part.y;
+    }
+    float squares = 0.0F;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const std::int64_t to = static_cast<std::int64_t>(t) * args.n + row + 8 * i;
+      const Bf16Bits bits = rounded(widened(residual[i]) + (i == 0 ? sum.x : sum.y));
+      const float h = widened(bits);
+      args.residual[to] = bits;
+      args.scaled[to] = rounded(h * args.next_norm[row + 8 * i]);
+      squares = fmaf(h, h, squares);
+    }
+    const unsigned group = 0xffU << (lane / 8 * 8);
+#pragma unroll
+    for (int step = 1; step < 8; step *= 2) squares += __shfl_xor_sync(group, squares, step);
+    if (at % 8 == 0) args.squares[static_cast<std::int64_t>(t) * gridDim.x + blockIdx.x] = squares;
+  }
+  __device__ void load_residual(int at, Bf16Bits (&residual)[2]) const {
+    if (at >= tokens * 8) return;
+    const Bf16Bits* from = args.residual + static_cast<std::int64_t>(at / 8) * args.n +
+                           static_cast<int>(blockIdx.x) * kRows + at % 8;
+    residual[0] = from[0];
+    residual[1] = from[8];
   }
 
   __device__ void run() {
-    Cursor fetched = begin();
-    for (int i = 0; i < Slots; ++i, advance(fetched)) fetch_weights(fetched, i);
-    const int row = static_cast<int>(blockIdx.x) * kRows + g;
-    const float norm[2] = {args.next_norm[row], args.next_norm[row + 8]};
+    for (int i = 0; i < Slots; ++i) fetch_weights(i, i);
+    float2* own_sums = sums + warp * tokens * 8;
+    for (int i = lane; i < tokens * 8; i += kWarp) own_sums[i] = {};
     wait_for_producers();
-    fetched = begin();
-    for (int i = 0; i < Slots; ++i, advance(fetched)) fetch_x(fetched, i);
-    Bf16Bits residual[4] = {};
-    if (warp < kGroups) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        if (place_of(warp, i) >= 0) residual[i] = args.residual[place_of(warp, i)];
-    }
-    Tile sums[kGroups];
+    for (int i = 0; i < Slots; ++i) fetch_x(i, i);
+    const int thread = static_cast<int>(threadIdx.x);
+    Bf16Bits residual[2] = {};
+    load_residual(thread, residual);
+    __syncwarp();
     int slot = 0;
-    for (Cursor at = begin(); at.place < places; advance(at), slot = after<Slots>(slot)) {
+    for (int unit = 0; unit < units; ++unit, slot = after<Slots>(slot)) {
       wait_for_copies<Slots - 1>();
-      multiply_step(at, slot, sums);
-      fetch_weights(fetched, slot);
-      fetch_x(fetched, slot);
-      advance(fetched);
+      multiply_unit(unit, slot, own_sums);
+      fetch_weights(unit + Slots, slot);
+      fetch_x(unit + Slots, slot);
+      __syncwarp();  // the next unit's sums may be those of other lanes
     }
     wait_for_copies<0>();
-    __syncwarp();
-    float4* own = shares + warp * (Slots * kSlotBytes / kUnitBytes);
-#pragma unroll
-    for (int i = 0; i < kGroups; ++i)
-      own[i * kWarp + lane] = make_float4(sums[i].v[0], sums[i].v[1], sums[i].v[2], sums[i].v[3]);
     __syncthreads();
-    if (warp < kGroups) join(warp, residual, norm);
+    for (int at = thread; at < tokens * 8; at += static_cast<int>(blockDim.x)) {
+      if (at != thread) load_residual(at, residual);
+      join(at, residual);
+    }
   }
 };
 
-template <int Columns, int Slots>
+template <int Blocks, int Slots>
 __device__ void down(const MoeFewArgs& args) {
-  using Work = Down<Columns, Slots>;
-  static_assert(Slots * Work::kSlotBytes >= Work::kGroups * kWarpBytes);
+  using Work = Down<Blocks, Slots>;
   extern __shared__ __align__(16) unsigned char shared[];
-  __shared__ Choice<Columns> choice;
+  __shared__ Choice choice;
   launch_dependents();
-  const int tokens = min(args.counts->tokens, Columns);
+  const int tokens = min(args.counts->tokens, kTokensMax);
   choose_all(args, tokens, choice);
+  list_pairs(args, tokens, choice);
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int ring_bytes = static_cast<int>(blockDim.x) / kWarp * Slots * Work::kSlotBytes;
   Work work{args, choice, shared_address_of(shared) + warp * Slots * Work::kSlotBytes + lane * kUnitBytes,
-            reinterpret_cast<float4*>(shared), tokens};
+            reinterpret_cast<float2*>(shared + ring_bytes), tokens};
   work.run();
 }
 
@@ -376,17 +369,17 @@ __device__ void down(const MoeFewArgs& args) {
       resident) void moe_few_gate_up_##columns##_##blocks(const __grid_constant__ MoeFewArgs args) { \
     gate_up<columns, blocks, slots>(args);                                                           \
   }
-#define MET_MOE_DOWN(columns, slots, resident)                                                     \
-  extern "C" __global__ __launch_bounds__(                                                         \
-      16 * kWarp, resident) void moe_few_down_##columns(const __grid_constant__ MoeFewArgs args) { \
-    down<columns, slots>(args);                                                                    \
+#define MET_MOE_DOWN(blocks, slots)                                                        \
+  extern "C" __global__ __launch_bounds__(                                                 \
+      16 * kWarp, 2) void moe_few_down_##blocks(const __grid_constant__ MoeFewArgs args) { \
+    down<blocks, slots>(args);                                                             \
   }
 
-MET_MOE_GATE_UP(8, 4, 6, 2)
+MET_MOE_GATE_UP(8, 4, 5, 2)
 MET_MOE_GATE_UP(8, 8, 6, 1)
 MET_MOE_GATE_UP(16, 4, 8, 1)
 MET_MOE_GATE_UP(16, 8, 8, 1)
 MET_MOE_GATE_UP(32, 4, 8, 1)
-MET_MOE_DOWN(8, 5, 2)
-MET_MOE_DOWN(16, 6, 1)
-MET_MOE_DOWN(32, 4, 1)
+MET_MOE_DOWN(1, 5)
+MET_MOE_DOWN(2, 3)
+MET_MOE_DOWN(3, 2)

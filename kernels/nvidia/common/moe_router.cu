@@ -96,58 +96,13 @@ __device__ inline void store_logits(const met::MoeRouterArgs& args, const Tile& 
 
 /// One token's experts, by a warp. `places` holds the experts until the pairs are ordered.
 __device__ inline void choose_experts(const met::MoeRouterArgs& args, int token) {
-  constexpr int kEach = kExpertsMax / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  float l[kEach];
-  float max = -__builtin_inff();
-#pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    const int e = lane + i * kWarp;
-    l[i] = e < args.experts ? __ldcg(args.logits + static_cast<std::int64_t>(token) * args.experts + e)
-                            : -__builtin_inff();
-    max = fmaxf(max, l[i]);
-  }
-#pragma unroll
-  for (int step = kWarp / 2; step > 0; step /= 2) max = fmaxf(max, __shfl_xor_sync(kAll, max, step));
-  float sum = 0;
-#pragma unroll
-  for (int i = 0; i < kEach; ++i) sum += __expf(l[i] - max);
-  sum = warp_sum(sum);
-  float mine = 0;  // the weight of this lane's choice
-  float chosen_sum = 0;
-  unsigned taken = 0;  // bits of this lane's experts
-  for (int j = 0; j < args.top_k; ++j) {
-    unsigned best = 0;
-    int expert = kExpertsMax;
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      if (lane + i * kWarp >= args.experts || (taken >> i & 1U) != 0) continue;
-      const unsigned key = key_of(l[i]);
-      if (key > best) {
-        best = key;
-        expert = lane + i * kWarp;
-      }
-    }
-    const unsigned key = __reduce_max_sync(kAll, best);
-    const auto winner =
-        static_cast<int>(__reduce_min_sync(kAll, best == key ? static_cast<unsigned>(expert) : kAll));
-    float value = 0;
-#pragma unroll
-    for (int i = 0; i < kEach; ++i)
-      if (winner == lane + i * kWarp) {
-        taken |= 1U << i;
-        value = __expf(l[i] - max);
-      }
-    const float p = __shfl_sync(kAll, value, winner % kWarp);
-    chosen_sum += p;
-    if (lane == j) {
-      mine = p;
-      args.pairs.places[static_cast<std::int64_t>(token) * args.top_k + j] = winner;
-    }
-  }
-  if (lane < args.top_k)
-    args.pairs.weights[static_cast<std::int64_t>(token) * args.top_k + lane] =
-        mine / (args.renormalise != 0 ? chosen_sum : sum);
+  const Chosen own =
+      choose_row<kExpertsMax / kWarp>(args.logits + static_cast<std::int64_t>(token) * args.experts,
+                                      args.experts, args.top_k, args.renormalise != 0);
+  if (lane >= args.top_k) return;
+  args.pairs.places[static_cast<std::int64_t>(token) * args.top_k + lane] = own.expert;
+  args.pairs.weights[static_cast<std::int64_t>(token) * args.top_k + lane] = own.weight;
 }
 
 struct OrderShared {
@@ -164,6 +119,7 @@ __device__ inline void order_pairs(const met::MoeRouterArgs& args, int tokens, O
   const int stretch = (pairs + kThreads - 1) / kThreads * kWarp;
   const int begin = warp * stretch;
   const int end = min(begin + stretch, pairs);
+#pragma unroll 4
   for (int i = begin + lane; i < end; i += kWarp)
     atomicAdd(&shared.counts[warp][__ldcg(args.pairs.places + i)], 1);
   __syncthreads();
@@ -191,19 +147,28 @@ __device__ inline void order_pairs(const met::MoeRouterArgs& args, int tokens, O
     if (lane == 0) args.pairs.begin[args.experts] = pairs;
   }
   __syncthreads();
-  for (int first = begin; first < end; first += kWarp) {
-    const int i = first + lane;
-    const int expert = i < end ? __ldcg(args.pairs.places + i) : kExpertsMax;
-    const unsigned same = __match_any_sync(kAll, expert);
-    const int rank = __popc(same & ((1U << lane) - 1U));
-    const int place = i < end ? shared.counts[warp][expert] + rank : 0;
-    __syncwarp();
-    if (i < end) {
-      if (rank == 0) shared.counts[warp][expert] += __popc(same);
-      args.pairs.places[i] = place;
-      args.pairs.tokens[place] = i / args.top_k;
+  constexpr int kAhead = 8;  // loads of a lane under way
+  for (int first = begin; first < end; first += kAhead * kWarp) {
+    int experts[kAhead];
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      const int i = first + j * kWarp + lane;
+      experts[j] = i < end ? __ldcg(args.pairs.places + i) : kExpertsMax;
     }
-    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      const int i = first + j * kWarp + lane;
+      const unsigned same = __match_any_sync(kAll, experts[j]);
+      const int rank = __popc(same & ((1U << lane) - 1U));
+      const int place = i < end ? shared.counts[warp][experts[j]] + rank : 0;
+      __syncwarp();
+      if (i < end) {
+        if (rank == 0) shared.counts[warp][experts[j]] += __popc(same);
+        args.pairs.places[i] = place;
+        args.pairs.tokens[place] = i / args.top_k;
+      }
+      __syncwarp();
+    }
   }
 }
 
@@ -317,8 +282,8 @@ extern "C" __global__ __launch_bounds__(kThreads) void moe_logits(
     for (int i = 0; i < kEarly; ++i)
       if (k_of(i) < args.hidden) weights[i] = __ldg(reinterpret_cast<const uint4*>(row + k_of(i)));
   }
-  wait_for_producers();
   const int tokens = args.counts->tokens;
+  wait_for_producers();
   const int token = static_cast<int>(blockIdx.x) * kTokens;
   if (token >= tokens) return;
   const auto* low = args.x + static_cast<std::int64_t>(token + g) * args.hidden + at;

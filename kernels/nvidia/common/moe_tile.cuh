@@ -40,4 +40,56 @@ __device__ inline float value_of_key(unsigned key) {
   return __uint_as_float(key & 0x80000000U ? key ^ 0x80000000U : ~key);
 }
 
+/// A token's choice, one for each of the first top_k lanes.
+struct Chosen {
+  int expert;
+  float weight;
+};
+
+/// One token's experts, by a warp: of equal logits the lower expert. At most 32 * Each experts, top_k <= 32.
+template <int Each>
+__device__ inline Chosen choose_row(const float* logits, int experts, int top_k, bool renormalise) {
+  constexpr unsigned kAll = 0xffffffffU;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  unsigned keys[Each] = {};  // 0: none, or taken
+#pragma unroll
+  for (int i = 0; i < Each; ++i)
+    if (lane + i * kWarp < experts) keys[i] = max(key_of(__ldcg(logits + lane + i * kWarp)), 1U);
+  unsigned greatest = 0;
+  float total = 0;
+  unsigned own = 0;  // of this lane's choice
+  Chosen chosen{0, 0.0F};
+  for (int j = 0; j < top_k; ++j) {
+    unsigned best = 0;
+    int at = 0;
+#pragma unroll
+    for (int i = 0; i < Each; ++i) {
+      if (i * kWarp >= experts) break;
+      if (keys[i] <= best) continue;
+      best = keys[i];
+      at = i;
+    }
+    const unsigned key = __reduce_max_sync(kAll, best);
+    const auto expert = static_cast<int>(
+        __reduce_min_sync(kAll, best == key ? static_cast<unsigned>(lane + at * kWarp) : kAll));
+    if (j == 0) {
+      greatest = key;
+#pragma unroll
+      for (int i = 0; i < Each; ++i)
+        if (!renormalise && keys[i] != 0) total += __expf(value_of_key(keys[i]) - value_of_key(greatest));
+    }
+#pragma unroll
+    for (int i = 0; i < Each; ++i) {
+      if (i * kWarp >= experts) break;
+      if (expert == lane + i * kWarp) keys[i] = 0;
+    }
+    if (lane != j) continue;
+    own = key;
+    chosen.expert = expert;
+  }
+  const float p = lane < top_k ? __expf(value_of_key(own) - value_of_key(greatest)) : 0.0F;
+  chosen.weight = p / warp_sum(renormalise ? p : total);
+  return chosen;
+}
+
 }  // namespace

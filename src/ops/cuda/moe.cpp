@@ -30,7 +30,7 @@ struct Tile {
 };
 constexpr std::array kTiles = {
     Tile{8, 1, 4, 6, 4},   Tile{16, 1, 4, 5, 8},    Tile{32, 1, 4, 4, 16},
-    Tile{64, 2, 2, 4, 48}, Tile{128, 2, 1, 6, 1e9},
+    Tile{64, 2, 2, 4, 48}, Tile{128, 2, 1, 6, 160}, Tile{256, 2, 1, 4, 1e9},
 };
 
 std::uint32_t shared_bytes(const Tile& tile) {

@@ -14,6 +14,7 @@ constexpr int kRows = 16;
 constexpr int kWarp = 32;
 constexpr int kWarpBytes = 512;
 constexpr int kWarpsMax = 16;
+constexpr int kDownSumBytes = 64;  // of a token
 constexpr int kExpertsMax = 256;
 constexpr int kPairsMax = 256;
 // As the router's kernel.
@@ -21,13 +22,19 @@ constexpr std::uint32_t kRouterThreads = 256;
 constexpr int kRouterTokens = 16;
 constexpr int kRouterExperts = 8;
 
-/// An entry for up to so many columns; slots of the rings.
+/// An entry of gate and up for so many tokens; slots of a warp's ring.
 struct Columns {
   int columns;
-  int blocks;  ///< of 32 k a warp of gate and up takes, at most
-  int gate_up_slots, down_slots;
+  int blocks;  ///< of 32 k that a warp takes
+  int slots;
 };
-constexpr Columns kColumns[] = {{8, 4, 6, 5}, {8, 8, 6, 5}, {16, 4, 8, 6}, {16, 8, 8, 6}, {32, 4, 8, 4}};
+constexpr Columns kColumns[] = {{8, 4, 5}, {8, 8, 6}, {16, 4, 8}, {16, 8, 8}, {32, 4, 8}};
+
+/// Slots of down's ring, by the blocks of 32 k that a warp takes.
+constexpr int kDownSlots[] = {0, 5, 3, 2};
+constexpr int kDownBlocksMax = 3;
+
+int blocks_each(int blocks) { return (blocks + kWarpsMax - 1) / kWarpsMax; }
 
 const Columns* entry_for(const MoeFewShape& shape) {
   const auto it = std::ranges::find_if(kColumns, [&](const Columns& c) {
@@ -63,7 +70,8 @@ MoeFewArgs args_of(const MoeFewPlan& plan, const MoeFewTensors& t) {
 
 bool fits_moe_few(const MoeFewShape& s) {
   return s.hidden % kStep == 0 && s.width % kStep == 0 && s.experts <= kExpertsMax &&
-         s.tokens * s.top_k <= kPairsMax && entry_for(s) != nullptr;
+         s.tokens * s.top_k <= kPairsMax && entry_for(s) != nullptr &&
+         blocks_each(s.width / kStep) <= kDownBlocksMax;
 }
 
 Result<MoeFewPlan> plan_moe_few(gpu::GpuBackend& device, const MoeFewShape& shape) {
@@ -72,23 +80,23 @@ Result<MoeFewPlan> plan_moe_few(gpu::GpuBackend& device, const MoeFewShape& shap
   const std::string columns = std::to_string(entry.columns);
   const int groups = entry.columns / 8;
   const int blocks = shape.width / kStep;
-  const int rounds = (blocks + kWarpsMax - 1) / kWarpsMax;
-  const int warps = std::max(groups, (blocks + rounds - 1) / rounds);
+  const int each = blocks_each(blocks);
+  const int warps = (blocks + each - 1) / each;
   return MoeFewPlan{
       .device = &device,
       .shape = shape,
       .logits = look_up(device, "moe_router", "moe_logits"),
       .gate_up =
           look_up(device, "moe_few", "moe_few_gate_up_" + columns + "_" + std::to_string(entry.blocks)),
-      .down = look_up(device, "moe_few", "moe_few_down_" + columns),
+      .down = look_up(device, "moe_few", "moe_few_down_" + std::to_string(each)),
       .logits_grid = {static_cast<std::uint32_t>((shape.tokens + kRouterTokens - 1) / kRouterTokens),
                       static_cast<std::uint32_t>((shape.experts + kRouterExperts - 1) / kRouterExperts)},
       .gate_up_grid = {static_cast<std::uint32_t>(device.info().multiprocessors)},
       .down_grid = {static_cast<std::uint32_t>(shape.hidden / kRows)},
       .down_block = {static_cast<std::uint32_t>(warps * kWarp)},
-      .gate_up_shared =
-          static_cast<std::uint32_t>(kWarpsMax * kWarpBytes * (2 * entry.gate_up_slots + 2 * groups)),
-      .down_shared = static_cast<std::uint32_t>(warps * kWarpBytes * entry.down_slots * (2 + groups))};
+      .gate_up_shared = static_cast<std::uint32_t>(kWarpsMax * kWarpBytes * (2 * entry.slots + 2 * groups)),
+      .down_shared = static_cast<std::uint32_t>(
+          warps * (3 * kWarpBytes * each * kDownSlots[each] + kDownSumBytes * shape.tokens))};
 }
 
 gpu::KernelLaunch moe_few_logits_launch(const MoeFewPlan& plan, const MoeFewTensors& t) {

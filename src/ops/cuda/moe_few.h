@@ -39,7 +39,7 @@ struct MoeFewTensors {
   gpu::DevicePtr down;     ///< [experts, hidden, width]
   gpu::DevicePtr normed;   ///< [tokens, hidden] scratch
   gpu::DevicePtr logits;   ///< F32 [tokens, experts] scratch
-  gpu::DevicePtr y;        ///< [tokens, top_k, width] scratch
+  gpu::DevicePtr y;        ///< [tokens * top_k, width] scratch
   gpu::DevicePtr residual;
   gpu::DevicePtr next_norm;
   gpu::DevicePtr scaled;

@@ -229,6 +229,8 @@ Result<std::vector<OpCase>> moe_cases(GpuBackend& gpu, bool timed) {
       MET_TRY(add({tokens, std::max(tokens, 1), 6, 2, 96, 72, epilogue, epilogue != kStore}));
       MET_TRY(add({tokens, std::max(tokens, 1), 40, 4, 80, 320, epilogue, epilogue != kStore}));
     }
+  for (const Epilogue epilogue : {kStore, kSilu})
+    MET_TRY(add({500, 500, 6, 2, 144, 136, epilogue, epilogue != kStore}));
   MET_TRY(add({9, 9, 128, 8, 1536, 256, kSilu, true}));
   MET_TRY(add({3, 3, 12, 2, 2048, 768, kStore, false}));
   for (const int tokens : {0, 1, 7})
