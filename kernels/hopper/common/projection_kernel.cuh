@@ -95,11 +95,6 @@ __device__ void consume(const ProjectionArgs& args, const ProjectionMemory& memo
     std::uint32_t weights = 0, x = 0, before = 0;
     for (int i = 0, left = 0; i < chunks; ++i) {
       if (left == 0) {
-        if (tile.teams > 1) {
-          // The slot's last stage may be another team's and still on its way: its phase would pass for the one after next.
-          barrier_wait(memory.x_full(cursor.slot), cursor.phase ^ 1);
-          barrier_wait(memory.weights_full(cursor.slot), cursor.phase ^ 1);
-        }
         barrier_wait(memory.x_full(cursor.slot), cursor.phase);
         barrier_wait(memory.weights_full(cursor.slot), cursor.phase);
         weights = memory.weights(cursor.slot) + first_row * kChunkBytes;

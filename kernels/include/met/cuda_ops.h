@@ -35,7 +35,7 @@ struct ProjectionTile {
   std::int32_t split;     // blocks of a cluster that divide a tile's k among them: 1 or 2
   std::int32_t teams;     // warpgroups that take stages in turn, for tiles of up to 64 rows; else 1
   std::int32_t chunks;    // of 128 bytes of a row of W a stage of the ring
-  std::int32_t stages;    // of the ring
+  std::int32_t stages;    // of the ring, a multiple of teams: a slot always belongs to one team
   std::int32_t flight;    // stages of weights under way at a time
   std::int32_t exchange;  // where in shared memory sums of teams and of a split tile meet
 };

@@ -57,7 +57,7 @@ int shared_max_of(const ProjectionShape& shape) {
   return shape.shared_max > 0 ? std::min(shape.shared_max, kSharedMax) : kSharedMax;
 }
 
-/// As many stages as shared memory holds, and where the rest lies. False: not even two.
+/// As many stages as shared memory holds, and where the rest lies. False: not even two, or one a team.
 bool fit(const ProjectionShape& shape, ProjectionTile& tile, int columns, std::uint32_t& shared) {
   const int x_chunks = x_chunks_of(shape);
   const int most = shared_max_of(shape);
@@ -65,7 +65,7 @@ bool fit(const ProjectionShape& shape, ProjectionTile& tile, int columns, std::u
   const int exchange = exchange_bytes(tile, columns);
   const auto bytes = [&] { return tile.stages * stage + tail_bytes(tile, columns) + exchange; };
   tile.stages = kStagesMax;
-  while (tile.stages > 1 && bytes() > most) --tile.stages;
+  while (tile.stages > 1 && (bytes() > most || tile.stages % tile.teams != 0)) --tile.stages;
   const int ring = tile.stages * stage;
   tile.exchange = ring + tail_bytes(tile, columns);
   tile.flight = tile.flight == 0 ? tile.stages : std::min(tile.flight, tile.stages);
@@ -73,7 +73,7 @@ bool fit(const ProjectionShape& shape, ProjectionTile& tile, int columns, std::u
   const int beyond = (groups_of(tile) * kGroupRows - tile.rows) * kChunkBytes;
   const int wanted = std::max(bytes(), ring - tile.chunks * x_chunks * columns * kChunkBytes + beyond);
   shared = static_cast<std::uint32_t>(wanted);
-  return tile.stages >= 2 && wanted <= most;
+  return tile.stages >= std::max(2, tile.teams) && wanted <= most;
 }
 
 /// Time of the busiest multiprocessor in bytes of its share of the memory's bandwidth: weights, x from the L2 cache at a
