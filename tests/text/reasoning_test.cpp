@@ -48,5 +48,24 @@ TEST(ReasoningCorpus, IsReadAlikeAtEveryCut) {
   }
 }
 
+TEST(Reasoning, AChannelThatClosesInItsFirstLineIsReadAlikeAtEveryCut) {
+  const struct {
+    const char* text;
+    Parsed expect;
+  } kCases[] = {
+      {"<|channel><channel|>\n", {.content = "\n"}},
+      {"<|channel><channel|>\nHi", {.content = "\nHi"}},
+      {"<|channel>thought<channel|>Hi\n", {.content = "Hi\n"}},
+      {"<|channel>thought one<channel|>two\nthree ", {.content = "two\nthree ", .reasoning = " one"}},
+      {"<|channel> thought\none\n<channel|>two", {.content = "two", .reasoning = "one"}},
+      {"a<|channel>thought\nb<channel|>c\n", {.content = "ac\n", .reasoning = "b"}},
+      {"<|channel>final\nb", {.content = "b"}},
+  };
+  AnswerFormat format;
+  format.reasoning = ReasoningFormat::kGemma4;
+  for (const auto& c : kCases)
+    EXPECT_EQ(parse_at_every_cut(format, c.text, /*cut=*/false), c.expect) << c.text;
+}
+
 }  // namespace
 }  // namespace met::testing

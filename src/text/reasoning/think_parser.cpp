@@ -1,5 +1,6 @@
 #include "text/reasoning/think_parser.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "text/machine/answer_sink.h"
@@ -93,16 +94,20 @@ class ThinkParser final : public ChannelParser {
         return true;
       }
       case State::kHeader: {
-        const std::size_t at = held_.find('\n');
-        if (at == std::string::npos && !ended && !(scan_close_ && held_.contains(close_))) return false;
-        const std::string_view header = trim_blanks(std::string_view(held_).substr(0, at));
-        if (at == std::string::npos) {
-          state_ = State::kReasoning;
-          held_ = header.starts_with("thought") ? std::string(header.substr(7)) : held_;
-        } else {
-          state_ = header == "thought" ? State::kReasoning : State::kContent;
-          held_.erase(0, at + 1);
+        const std::size_t line = held_.find('\n');
+        const std::size_t close = scan_close_ ? held_.find(close_) : std::string::npos;
+        if (line < close) {
+          state_ = trim_blanks(std::string_view(held_).substr(0, line)) == "thought" ? State::kReasoning
+                                                                                     : State::kContent;
+          held_.erase(0, line + 1);
+          return true;
         }
+        if (close == std::string::npos && !ended) return false;
+        // A channel of one line: its name, where it has one, is no part of it.
+        state_ = State::kReasoning;
+        const std::size_t name = held_.find_first_not_of(kBlanks);
+        if (std::string_view(held_).substr(std::min(name, held_.size())).starts_with("thought"))
+          held_.erase(0, name + std::string_view("thought").size());
         return true;
       }
       case State::kReasoning:
