@@ -30,7 +30,7 @@ void Answer::add(const AnswerPart& part) {
   const bool begins = part.kind == AnswerPart::Kind::kCallBegin;
   if (begins || segments.empty() || segments.back().kind != kind) {
     if (part.text.empty()) return;
-    segments.push_back({.kind = kind});
+    segments.push_back({.kind = kind, .custom = part.custom});
   }
   Segment& segment = segments.back();
   (begins ? segment.name : segment.text) += part.text;

@@ -41,6 +41,7 @@ struct AnswerPart {
   int choice = 0;
   Kind kind = Kind::kContent;
   int call = 0;              ///< of the kCall kinds: which call of the choice
+  bool custom = false;       ///< of the kCall kinds: of a custom tool, whose input stands for its arguments
   std::string text;          ///< whole code points, as text::Piece says
   std::vector<TokenId> ids;  ///< each generated id once, the end token included
   std::vector<TokenEntry>
@@ -53,8 +54,9 @@ struct AnswerPart {
 struct Segment {
   enum class Kind { kReasoning, kContent, kCall };
   Kind kind = Kind::kContent;
-  std::string text;  ///< of a call: the JSON text of its arguments
-  std::string name;  ///< of a call: the function
+  std::string text;     ///< of a call: the JSON text of its arguments
+  std::string name;     ///< of a call: the function
+  bool custom = false;  ///< of a call: of a custom tool; `text` is its input
   std::vector<TokenEntry> entries;
 };
 

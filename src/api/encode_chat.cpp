@@ -10,9 +10,9 @@ json::Value ids_json(const std::vector<TokenId>& ids) {
   return out;
 }
 
-json::Value content_logprobs(const std::vector<TokenEntry>& entries) {
+json::Value content_logprobs(const std::vector<TokenEntry>& entries, bool as_ids) {
   json::Object out;
-  out.append("content", chat_logprobs_json(entries));
+  out.append("content", chat_logprobs_json(entries, as_ids));
   out.append("refusal", nullptr);
   return out;
 }
@@ -32,6 +32,7 @@ class ChatStream final : public Encoder {
   ChatStream(AnswerHead head, const GenerationRequest& request, const Prepared& prepared)
       : head_(std::move(head)),
         logprobs_(request.logprobs >= 0),
+        as_ids_(request.tokens_as_ids),
         ids_(request.return_token_ids),
         usage_(request.include_usage),
         continuous_(request.continuous_usage_stats),
@@ -101,12 +102,14 @@ class ChatStream final : public Encoder {
     if (part.kind == Kind::kReasoning)
       return json::Object{{"reasoning_content", part.text}, {"reasoning", part.text}};
     json::Object call{{"index", part.call}};
+    const char* kind = part.custom ? "custom" : "function";
+    const char* arguments = part.custom ? "input" : "arguments";
     if (part.kind == Kind::kCallBegin) {
       call.append("id", part_id("call_", head_, part.choice, part.call));
-      call.append("type", "function");
-      call.append("function", json::Object{{"name", part.text}, {"arguments", ""}});
+      call.append("type", kind);
+      call.append(kind, json::Object{{"name", part.text}, {arguments, ""}});
     } else {
-      call.append("function", json::Object{{"arguments", part.text}});
+      call.append(kind, json::Object{{arguments, part.text}});
     }
     return json::Object{{"tool_calls", json::Array{json::Value(std::move(call))}}};
   }
@@ -124,7 +127,7 @@ class ChatStream final : public Encoder {
     }
     json::write(delta_json(part), out);
     out += ",\"logprobs\":";
-    json::write(logprobs_ ? content_logprobs(part.entries) : json::Value(), out);
+    json::write(logprobs_ ? content_logprobs(part.entries, as_ids_) : json::Value(), out);
     out += ",\"finish_reason\":null";
     if (ids_) {
       out += ",\"token_ids\":";
@@ -139,7 +142,7 @@ class ChatStream final : public Encoder {
     json::Object choice;
     choice.append("index", part.choice);
     choice.append("delta", json::Object{});
-    choice.append("logprobs", logprobs_ && !told ? content_logprobs(part.entries) : json::Value());
+    choice.append("logprobs", logprobs_ && !told ? content_logprobs(part.entries, as_ids_) : json::Value());
     choice.append("finish_reason", part.finish->reason);
     choice.append("stop_reason", part.finish->stop_reason);
     if (ids_) choice.append("token_ids", told ? json::Value(json::Array{}) : ids_json(part.ids));
@@ -152,6 +155,7 @@ class ChatStream final : public Encoder {
   std::string prefix_;
   bool plain_ = false;
   bool logprobs_;
+  bool as_ids_;
   bool ids_;
   bool usage_;
   bool continuous_;
@@ -208,8 +212,10 @@ class ChatCollect final : public Encoder {
       if (segment.kind != Segment::Kind::kCall) continue;
       json::Object call;
       call.append("id", part_id("call_", head_, index, static_cast<int>(list.size())));
-      call.append("type", "function");
-      call.append("function", json::Object{{"name", segment.name}, {"arguments", segment.text}});
+      const char* kind = segment.custom ? "custom" : "function";
+      call.append("type", kind);
+      call.append(
+          kind, json::Object{{"name", segment.name}, {segment.custom ? "input" : "arguments", segment.text}});
       list.emplace_back(std::move(call));
     }
     out.append("tool_calls", std::move(list));
@@ -220,7 +226,8 @@ class ChatCollect final : public Encoder {
     json::Object out;
     out.append("index", index);
     out.append("message", message(index, answer));
-    out.append("logprobs", request_.logprobs >= 0 ? content_logprobs(answer.entries) : json::Value());
+    out.append("logprobs", request_.logprobs >= 0 ? content_logprobs(answer.entries, request_.tokens_as_ids)
+                                                  : json::Value());
     out.append("finish_reason", answer.finish ? json::Value(answer.finish->reason) : json::Value());
     out.append("stop_reason", answer.finish ? answer.finish->stop_reason : json::Value());
     if (request_.return_token_ids) out.append("token_ids", ids_json(answer.ids));

@@ -20,13 +20,15 @@ std::int64_t code_points(std::string_view text) {
 
 /// OpenAI's form for completions: four lists of one length. Keys of `top_logprobs` are texts; a text that
 /// names two tokens gives way to the token's id.
-json::Value logprobs_json(const std::vector<TokenEntry>& entries, int top_count, std::int64_t& offset) {
+json::Value logprobs_json(const std::vector<TokenEntry>& entries, const GenerationRequest& request,
+                          std::int64_t& offset) {
+  const bool as_ids = request.tokens_as_ids;
   json::Array tokens;
   json::Array logprobs;
   json::Array tops;
   json::Array offsets;
   for (const TokenEntry& entry : entries) {
-    tokens.emplace_back(entry.token.text);
+    tokens.emplace_back(token_name(entry.token, as_ids));
     offsets.emplace_back(offset);
     offset += code_points(entry.token.text);
     if (!entry.scored) {
@@ -37,7 +39,7 @@ json::Value logprobs_json(const std::vector<TokenEntry>& entries, int top_count,
     logprobs.emplace_back(static_cast<double>(entry.token.logprob));
     json::Object top;
     const auto add = [&](const ScoredToken& token) {
-      std::string key = top.contains(token.text) ? concat("token_id:", token.id) : token.text;
+      std::string key = token_name(token, as_ids || top.contains(token.text));
       top.set(std::move(key), static_cast<double>(token.logprob));
     };
     bool listed = false;
@@ -45,7 +47,7 @@ json::Value logprobs_json(const std::vector<TokenEntry>& entries, int top_count,
       listed |= other.id == entry.token.id;
       add(other);
     }
-    if (!listed && top_count > 0) add(entry.token);
+    if (!listed && request.logprobs > 0) add(entry.token);
     tops.emplace_back(std::move(top));
   }
   json::Object out;
@@ -139,7 +141,7 @@ class CompletionStream final : public CompletionEncoder {
     choice.append("text", text);
     choice.append("logprobs",
                   scores() && !entries.empty()
-                      ? logprobs_json(entries, request_.logprobs, offsets_[static_cast<std::size_t>(index)])
+                      ? logprobs_json(entries, request_, offsets_[static_cast<std::size_t>(index)])
                       : json::Value());
     choice.append("finish_reason", finish != nullptr ? json::Value(finish->reason) : json::Value());
     choice.append("stop_reason", finish != nullptr ? finish->stop_reason : json::Value());
@@ -226,7 +228,7 @@ class CompletionCollect final : public CompletionEncoder {
     out.append("index", index);
     const std::string text = answer.text(Segment::Kind::kContent);
     out.append("text", request_.echo ? prompts_[prompt_index].text + text : text);
-    out.append("logprobs", scores() ? logprobs_json(entries, request_.logprobs, offset) : json::Value());
+    out.append("logprobs", scores() ? logprobs_json(entries, request_, offset) : json::Value());
     out.append("finish_reason", answer.finish ? json::Value(answer.finish->reason) : json::Value());
     out.append("stop_reason", answer.finish ? answer.finish->stop_reason : json::Value());
     if (request_.prompt_logprobs)

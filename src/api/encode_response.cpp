@@ -48,6 +48,7 @@ ResponseEncoder::ResponseEncoder(AnswerHead head, const ResponseRequest& request
       echo_(request.echo),
       stream_(generation.stream),
       background_(request.background),
+      as_ids_(generation.tokens_as_ids),
       logprobs_(generation.logprobs >= 0),
       status_(request.background ? ResponseStatus::kQueued : ResponseStatus::kInProgress) {
   echo_.append("model", head_.model);
@@ -106,13 +107,14 @@ void ResponseEncoder::part(const AnswerPart& part, const Usage&, std::string& ou
       break;
     case Kind::kCallBegin:
       close("completed", out);
-      open_call(part.text, out);
+      open_call(part, out);
       break;
     case Kind::kCallArguments:
       if (open_ != Open::kCall || part.text.empty()) break;
       text_ += part.text;
       if (!stream_) break;
-      event("response.function_call_arguments.delta", out);
+      event(part.custom ? "response.custom_tool_call_input.delta" : "response.function_call_arguments.delta",
+            out);
       sse_member("item_id", item_id_, out);
       sse_member("output_index", std::ssize(output_), out);
       sse_member("delta", part.text, out);
@@ -138,13 +140,14 @@ void ResponseEncoder::open_item(Open kind, json::Object item, std::string& out) 
   sse_end(out);
 }
 
-void ResponseEncoder::open_call(const std::string& function, std::string& out) {
+void ResponseEncoder::open_call(const AnswerPart& begin, std::string& out) {
   const int index = static_cast<int>(output_.size());
-  json::Object item{{"id", part_id("fc_", head_, 0, index)}, {"type", "function_call"}};
+  json::Object item{{"id", part_id(begin.custom ? "ctc_" : "fc_", head_, 0, index)},
+                    {"type", begin.custom ? "custom_tool_call" : "function_call"}};
   item.append("status", "in_progress");
   item.append("call_id", part_id("call_", head_, 0, index));
-  item.append("name", function);
-  item.append("arguments", "");
+  item.append("name", begin.text);
+  item.append(begin.custom ? "input" : "arguments", "");
   open_item(Open::kCall, std::move(item), out);
 }
 
@@ -153,7 +156,7 @@ json::Value ResponseEncoder::part_json() const {
   json::Object out{{"type", open_ == Open::kMessage ? "output_text" : "reasoning_text"}, {"text", text_}};
   if (open_ != Open::kMessage) return out;
   out.append("annotations", json::Array{});
-  out.append("logprobs", logprobs_ ? chat_logprobs_json(entries_) : json::Value(json::Array{}));
+  out.append("logprobs", logprobs_ ? chat_logprobs_json(entries_, as_ids_) : json::Value(json::Array{}));
   return out;
 }
 
@@ -193,7 +196,8 @@ void ResponseEncoder::text(Open kind, const AnswerPart& part, std::string& out) 
   sse_member("content_index", 0, out);
   sse_member("delta", part.text, out);
   if (message)
-    sse_member("logprobs", logprobs_ ? chat_logprobs_json(part.entries) : json::Value(json::Array{}), out);
+    sse_member("logprobs", logprobs_ ? chat_logprobs_json(part.entries, as_ids_) : json::Value(json::Array{}),
+               out);
   sse_end(out);
 }
 
@@ -220,14 +224,16 @@ void ResponseEncoder::close_text(std::string_view status, std::string& out) {
 }
 
 void ResponseEncoder::close_call(std::string_view status, std::string& out) {
-  item_.set("arguments", text_);
+  const bool custom = item_.find("input") != nullptr;
+  const char* arguments = custom ? "input" : "arguments";
+  item_.set(arguments, text_);
   item_.set("status", status);
   if (!stream_) return;
-  event("response.function_call_arguments.done", out);
+  event(custom ? "response.custom_tool_call_input.done" : "response.function_call_arguments.done", out);
   sse_member("item_id", item_id_, out);
   sse_member("output_index", std::ssize(output_), out);
-  sse_member("name", item_.find("name")->as_string(), out);
-  sse_member("arguments", text_, out);
+  if (!custom) sse_member("name", item_.find("name")->as_string(), out);
+  sse_member(arguments, text_, out);
   sse_end(out);
 }
 

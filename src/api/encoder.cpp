@@ -11,9 +11,9 @@ json::Value bytes_json(const std::string& bytes) {
   return out;
 }
 
-json::Object chat_token(const ScoredToken& token) {
+json::Object chat_token(const ScoredToken& token, bool as_ids) {
   json::Object out;
-  out.append("token", token.text);
+  out.append("token", token_name(token, as_ids));
   out.append("logprob", static_cast<double>(token.logprob));
   out.append("bytes", bytes_json(token.bytes));
   return out;
@@ -74,12 +74,16 @@ json::Value prompt_logprobs_json(const std::vector<TokenEntry>& entries) {
   return out;
 }
 
-json::Value chat_logprobs_json(const std::vector<TokenEntry>& entries) {
+std::string token_name(const ScoredToken& token, bool as_ids) {
+  return as_ids ? concat("token_id:", token.id) : token.text;
+}
+
+json::Value chat_logprobs_json(const std::vector<TokenEntry>& entries, bool as_ids) {
   json::Array out;
   for (const TokenEntry& entry : entries) {
-    json::Object token = chat_token(entry.token);
+    json::Object token = chat_token(entry.token, as_ids);
     json::Array top;
-    for (const ScoredToken& other : entry.top) top.emplace_back(chat_token(other));
+    for (const ScoredToken& other : entry.top) top.emplace_back(chat_token(other, as_ids));
     token.append("top_logprobs", std::move(top));
     out.emplace_back(std::move(token));
   }

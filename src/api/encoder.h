@@ -58,7 +58,9 @@ std::string part_id(std::string_view prefix, const AnswerHead& head, int choice,
 
 /// vLLM's prompt_logprobs: null for the first token, then {"id": {"logprob", "rank", "decoded_token"}}.
 json::Value prompt_logprobs_json(const std::vector<TokenEntry>& entries);
-/// OpenAI's chat form: [{"token", "logprob", "bytes", "top_logprobs"}].
-json::Value chat_logprobs_json(const std::vector<TokenEntry>& entries);
+/// OpenAI's chat form: [{"token", "logprob", "bytes", "top_logprobs"}]; see `token_name`.
+json::Value chat_logprobs_json(const std::vector<TokenEntry>& entries, bool as_ids);
+/// How log-probabilities name a token: by its text, or "token_id:N", as vLLM's return_tokens_as_token_ids asks for.
+std::string token_name(const ScoredToken& token, bool as_ids);
 
 }  // namespace met::api

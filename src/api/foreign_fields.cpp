@@ -92,7 +92,6 @@ constexpr Field kForeign[] = {
     {"kv_transfer_params", refuse_field},
     {"session_params", refuse_field},
     {"return_hidden_states", refuse_field},
-    {"return_tokens_as_token_ids", refuse_field},
     {"logprob_token_ids", refuse_field},
     {"guided_whitespace_pattern", refuse_field},
     {"grammar_lazy", refuse_field},

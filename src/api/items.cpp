@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/custom_tools.h"
 #include "api/fields.h"
 #include "api/lower.h"
 #include "core/concat.h"
@@ -83,9 +84,10 @@ Result<json::Object> read_message(const V& item, const Place& place) {
   return out;
 }
 
-Result<json::Object> read_call(const V& item, const Place& place) {
-  json::Object out{{"type", "function_call"}};
-  for (const char* name : {"call_id", "name", "arguments"}) {
+/// `kind`: function_call, or custom_tool_call, which has its input in the place of arguments.
+Result<json::Object> read_call(std::string_view kind, const V& item, const Place& place) {
+  json::Object out{{"type", kind}};
+  for (const char* name : {"call_id", "name", kind == "function_call" ? "arguments" : "input"}) {
     MET_ASSIGN(std::string text, place.text(item, name));
     out.append(name, std::move(text));
   }
@@ -93,11 +95,11 @@ Result<json::Object> read_call(const V& item, const Place& place) {
   return out;
 }
 
-Result<json::Object> read_output(const V& item, const Place& place) {
+Result<json::Object> read_output(std::string_view kind, const V& item, const Place& place) {
   MET_ASSIGN(std::string call, place.text(item, "call_id"));
   const V* output = given(item, "output");
   if (output == nullptr) return place.bad(".output is missing");
-  json::Object out{{"type", "function_call_output"}, {"call_id", std::move(call)}};
+  json::Object out{{"type", kind}, {"call_id", std::move(call)}};
   if (output->is_array()) {
     MET_ASSIGN(json::Array parts, read_content(*output, /*output=*/false, place));
     out.append("output", std::move(parts));
@@ -123,15 +125,26 @@ Result<json::Object> read_reasoning(const V& item, const Place& place) {
   return out;
 }
 
-Result<V> read_item(const V& item, const Place& place) {
+/// OpenAI lets the type of a reference be left out.
+bool is_reference(const V& item) {
+  const V* type = given(item, "type");
+  if (type != nullptr) return *type == V("item_reference");
+  return item.as_object().size() == 1 && given(item, "id") != nullptr;
+}
+
+Result<V> read_item(const V& item, const Place& place, bool references) {
   if (!item.is_object()) return place.bad(concat(" must be an object, got ", shown(item)));
+  if (references && is_reference(item)) {
+    MET_ASSIGN(std::string id, place.text(item, "id"));
+    return V(json::Object{{"type", "item_reference"}, {"id", std::move(id)}});
+  }
   const V* type = given(item, "type");
   if (type != nullptr && !type->is_string()) return place.bad(".type must be a string");
   const std::string kind = type != nullptr ? type->as_string() : "message";
   Result<json::Object> read =
-      kind == "message"                ? read_message(item, place)
-      : kind == "function_call"        ? read_call(item, place)
-      : kind == "function_call_output" ? read_output(item, place)
+      kind == "message"                                                     ? read_message(item, place)
+      : kind == "function_call" || kind == "custom_tool_call"               ? read_call(kind, item, place)
+      : kind == "function_call_output" || kind == "custom_tool_call_output" ? read_output(kind, item, place)
       : kind == "reasoning"
           ? read_reasoning(item, place)
           : unsupported(std::string(place.field), concat(place.path, " has the type ", shown(V(kind)),
@@ -173,7 +186,7 @@ class Conversion {
       const V& told = content.as_array().empty() ? *item.find("summary") : content;
       if (told.as_array().empty()) return {};
       assistant(/*fresh=*/said_ || called_).append("reasoning_content", joined_text(told));
-    } else if (type == "function_call") {
+    } else if (type == "function_call" || type == "custom_tool_call") {
       call(item);
     } else {
       return output(item, field);
@@ -208,7 +221,9 @@ class Conversion {
     json::Object& message = assistant(/*fresh=*/false);
     if (!called_) message.append("tool_calls", json::Array{});
     called_ = true;
-    json::Object function{{"name", *item.find("name")}, {"arguments", *item.find("arguments")}};
+    const V* input = item.find("input");  // of a custom tool
+    V arguments = input != nullptr ? custom_arguments(input->as_string()) : *item.find("arguments");
+    json::Object function{{"name", *item.find("name")}, {"arguments", std::move(arguments)}};
     json::Object call{{"id", *item.find("call_id")}, {"type", "function"}};
     call.append("function", std::move(function));
     message.find("tool_calls")->as_array().emplace_back(std::move(call));
@@ -218,8 +233,8 @@ class Conversion {
   Result<void> output(const V& item, std::string_view field) {
     const V& id = *item.find("call_id");
     if (std::ranges::find(call_ids_, id.as_string()) == call_ids_.end())
-      return invalid(std::string(field), concat(field, " has a function_call_output for the call ", shown(id),
-                                                ", which is nowhere before it"));
+      return invalid(std::string(field), concat(field, " has a ", item.find("type")->as_string(),
+                                                " for the call ", shown(id), ", which is nowhere before it"));
     open_ = false;
     const V& output = *item.find("output");
     V content = output.is_string() ? output : chat_parts(output);
@@ -236,16 +251,20 @@ class Conversion {
 
 }  // namespace
 
-Result<json::Array> read_items(const V& items, std::string_view field) {
+Result<json::Array> read_items(const V& items, std::string_view field, bool references) {
   if (!items.is_array())
     return invalid(std::string(field), concat(field, " must be an array of items, got ", shown(items)));
   json::Array out;
   const Place root{field, std::string(field)};
   for (std::size_t i = 0; i < items.as_array().size(); ++i) {
-    MET_ASSIGN(V item, read_item(items.as_array()[i], root.in("", i)));
+    MET_ASSIGN(V item, read_item(items.as_array()[i], root.in("", i), references));
     out.push_back(std::move(item));
   }
   return out;
+}
+
+const std::string* reference_of(const V& item) {
+  return *item.find("type") == V("item_reference") ? &item.find("id")->as_string() : nullptr;
 }
 
 V user_item(std::string text) {
@@ -260,6 +279,8 @@ std::string_view id_prefix(const V& item) {
   const std::string& type = item.find("type")->as_string();
   if (type == "function_call") return "fc_";
   if (type == "function_call_output") return "fco_";
+  if (type == "custom_tool_call") return "ctc_";
+  if (type == "custom_tool_call_output") return "ctco_";
   return type == "reasoning" ? "rs_" : "msg_";
 }
 

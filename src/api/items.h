@@ -16,8 +16,12 @@ using Item = std::shared_ptr<const json::Value>;
 
 /// Items as clients send them, in one form: messages with typed parts, a status, no absent fields; an `id` only
 /// where the client gave one. Errors name `field` and the place in it; what the model cannot take is named by
-/// its type.
-Result<json::Array> read_items(const json::Value& items, std::string_view field);
+/// its type. `references`: {"type": "item_reference", "id"} stays as it is, for the caller to put the stored item in
+/// its place; else it is refused.
+Result<json::Array> read_items(const json::Value& items, std::string_view field, bool references = false);
+
+/// The id that an item refers to; nullptr: it is an item itself.
+const std::string* reference_of(const json::Value& item);
 
 /// A user's message of one text, as `input` may be a string.
 json::Value user_item(std::string text);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "api/custom_tools.h"
 #include "api/fields.h"
 #include "api/request.h"
 #include "core/concat.h"
@@ -37,14 +38,31 @@ Result<std::string> read_parts(const json::Array& parts, std::size_t index) {
   return text;
 }
 
+/// A call of a custom tool, as the call of a function that it is for the model.
+Result<V> read_custom_call(const V& call, std::size_t index) {
+  const V* custom = call.find("custom");
+  const V* name = custom != nullptr ? custom->find("name") : nullptr;
+  const V* input = custom != nullptr ? custom->find("input") : nullptr;
+  if (name == nullptr || !name->is_string() || input == nullptr || !input->is_string())
+    return bad(index, ".tool_calls needs custom.name and custom.input in each call of a custom tool");
+  json::Object out;
+  if (const V* id = call.find("id")) out.append("id", *id);
+  out.append("type", "function");
+  out.append("function", json::Object{{"name", *name}, {"arguments", custom_arguments(input->as_string())}});
+  return V(std::move(out));
+}
+
 /// Templates expect the arguments of a call as an object; clients send them as JSON text. Text that is none, as a
 /// model may have written it, stays text.
 Result<V> read_tool_calls(const V& calls, std::size_t index) {
   if (!calls.is_array()) return bad(index, ".tool_calls must be an array");
   json::Array out;
   for (const V& call : calls.as_array()) {
-    if (const V* type = call.find("type"); type != nullptr && *type == V("custom"))
-      return bad(index, ".tool_calls has the type \"custom\", only \"function\" is known");
+    if (const V* type = call.find("type"); type != nullptr && *type == V("custom")) {
+      MET_ASSIGN(V read, read_custom_call(call, index));
+      out.push_back(std::move(read));
+      continue;
+    }
     const V* function = call.find("function");
     const V* name = function != nullptr ? function->find("name") : nullptr;
     if (name == nullptr || !name->is_string())

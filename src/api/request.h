@@ -83,7 +83,8 @@ struct GenerationRequest {
   bool echo = false;
   bool skip_special_tokens = true;
   bool return_token_ids = false;
-  int logprobs = -1;  ///< -1: none; k: the chosen token's and the k best
+  bool tokens_as_ids = false;  ///< log-probabilities name tokens "token_id:N"
+  int logprobs = -1;           ///< -1: none; k: the chosen token's and the k best
   std::optional<int> prompt_logprobs;
 
   // what to keep

@@ -176,6 +176,7 @@ constexpr Field kCommon[] = {
     {"stream_options", read_stream_options},
     {"skip_special_tokens", [](R& r) -> bool& { return r.skip_special_tokens; }},
     {"return_token_ids", [](R& r) -> bool& { return r.return_token_ids; }},
+    {"return_tokens_as_token_ids", [](R& r) -> bool& { return r.tokens_as_ids; }},
     {"prompt_logprobs", [](R& r) -> std::optional<int>& { return r.prompt_logprobs; }, 0, 20},
     // the prompt
     {"add_special_tokens", [](R& r) -> std::optional<bool>& { return r.add_special_tokens; }},

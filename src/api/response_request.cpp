@@ -89,7 +89,7 @@ Result<void> read_input(const V& body, ResponseRequest& r) {
     return {};
   }
   if (!input->is_array()) return wrong("input", "a string or an array of items", *input);
-  MET_ASSIGN(r.input, read_items(*input, "input"));
+  MET_ASSIGN(r.input, read_items(*input, "input", /*references=*/true));
   return {};
 }
 
@@ -129,20 +129,21 @@ Result<void> lower_tools(const V& body, ResponseRequest& r) {
     const V& tool = tools->as_array()[i];
     const std::string here = concat("tools[", i, "]");
     MET_ASSIGN(const std::string type, need_text(tool, "type", "tools", here));
-    if (type != "function")
+    if (type != "function" && type != "custom")
       return unsupported("tools",
                          concat(here, " has the type ", shown(V(type)), ", which this server does not run"));
     MET_ASSIGN(const std::string name, need_text(tool, "name", "tools", here));
-    json::Object function{{"name", name}};
-    for (const char* key : {"description", "parameters", "strict"})
-      if (const V* v = given(tool, key)) function.append(key, *v);
-    out.emplace_back(json::Object{{"type", "function"}, {"function", std::move(function)}});
+    json::Object definition{{"name", name}};
+    for (const char* key : {"description", "parameters", "strict", "format"})
+      if (const V* v = given(tool, key)) definition.append(key, *v);
+    out.emplace_back(json::Object{{"type", type}, {type, std::move(definition)}});
   }
   if (!out.empty()) r.chat.append("tools", std::move(out));
   return {};
 }
 
-V named_function(const V& name) {
+/// The chat's choice of one tool; whether it is a function or custom makes no difference there.
+V named_tool(const V& name) {
   return json::Object{{"type", "function"}, {"function", json::Object{{"name", name}}}};
 }
 
@@ -153,8 +154,8 @@ Result<void> lower_tool_choice(const V& body, ResponseRequest& r) {
   const V* name = given(*choice, "name");
   if (choice->is_string()) {
     r.chat.append("tool_choice", *choice);
-  } else if (type != nullptr && *type == V("function") && name != nullptr) {
-    r.chat.append("tool_choice", named_function(*name));
+  } else if (type != nullptr && (*type == V("function") || *type == V("custom")) && name != nullptr) {
+    r.chat.append("tool_choice", named_tool(*name));
   } else if (type != nullptr && *type == V("allowed_tools")) {
     json::Array allowed;
     const V* tools = given(*choice, "tools");
@@ -162,7 +163,7 @@ Result<void> lower_tool_choice(const V& body, ResponseRequest& r) {
       return invalid("tool_choice", "tool_choice.tools must be an array");
     for (const V& tool : tools->as_array()) {
       MET_ASSIGN(const std::string tool_name, need_text(tool, "name", "tool_choice", "tool_choice.tools"));
-      allowed.push_back(named_function(tool_name));
+      allowed.push_back(named_tool(tool_name));
     }
     const V* mode = given(*choice, "mode");
     json::Object inner{{"mode", mode != nullptr ? *mode : V("auto")}, {"tools", std::move(allowed)}};

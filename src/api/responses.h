@@ -15,7 +15,8 @@ namespace met::api {
 
 /// A body that was checked as far as it can be without its history.
 struct ResponseRequest {
-  json::Array input;  ///< items of this request, in their stored form
+  json::Array
+      input;  ///< items of this request, in their stored form; references among them until they are resolved
   std::optional<std::string> previous_response_id;
   std::optional<std::string> conversation_id;
   std::optional<std::string> instructions;
@@ -61,7 +62,7 @@ class ResponseEncoder final : public Encoder {
   void whole(std::string_view type, std::string& out);
   void open_item(Open kind, json::Object item, std::string& out);
   void open_text(Open kind, std::string& out);
-  void open_call(const std::string& name, std::string& out);
+  void open_call(const AnswerPart& begin, std::string& out);
   void text(Open kind, const AnswerPart& part, std::string& out);
   void close(std::string_view status, std::string& out);
   void close_text(std::string_view status, std::string& out);
@@ -73,6 +74,7 @@ class ResponseEncoder final : public Encoder {
   json::Object echo_;
   bool stream_;
   bool background_;
+  bool as_ids_;
   bool logprobs_;
   ResponseStatus status_ = ResponseStatus::kInProgress;
   json::Array output_;  // items that are complete

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/custom_tools.h"
 #include "core/concat.h"
 
 namespace met::api {
@@ -81,9 +82,6 @@ Result<text::Tool> read_function(std::string_view field, const V& definition, co
   text::Tool tool;
   const V* name = definition.find("name");
   if (name == nullptr || !name->is_string()) return bad(".name must be a string");
-  if (!is_tool_name(name->as_string()))
-    return bad(concat(".name must be 1 to ", kNameBytesMax, " letters, digits, '_', '-', '.' or ':', got ",
-                      shown(*name)));
   tool.name = name->as_string();
   if (const V* about = definition.find("description");
       about != nullptr && !about->is_string() && !about->is_null())
@@ -103,20 +101,24 @@ Result<text::Tool> read_function(std::string_view field, const V& definition, co
   return tool;
 }
 
-Result<void> add_tool(std::string_view field, text::Tool tool, R& request) {
+Result<void> add_tool(std::string_view field, const std::string& place, text::Tool tool, R& request) {
   const auto same = [&](const text::Tool& other) { return other.name == tool.name; };
+  if (!is_tool_name(tool.name))
+    return invalid(std::string(field),
+                   concat(place, ".name must be 1 to ", kNameBytesMax,
+                          " letters, digits, '_', '-', '.' or ':', got ", shown(V(tool.name))));
   if (std::ranges::any_of(request.tools, same))
     return invalid(std::string(field), concat(field, " holds two functions named ", shown(V(tool.name))));
   request.tools.push_back(std::move(tool));
   return {};
 }
 
-/// The name in {"type": "function", "function": {"name"}}, or in the flat form {"type": "function", "name"}.
+/// The name in {"type": "function", "function": {"name"}}, the same of "custom", or in the flat form {"type", "name"}.
 Result<std::string> named_function(const V& choice) {
   const V* type = choice.find("type");
-  if (type == nullptr || !type->is_string() || type->as_string() != "function")
+  if (type == nullptr || (*type != V("function") && *type != V("custom")))
     return invalid("tool_choice", concat("tool_choice must name a function, got ", json::write(choice)));
-  const V* function = choice.find("function");
+  const V* function = choice.find(type->as_string());
   const V* name = function != nullptr ? function->find("name") : choice.find("name");
   if (name == nullptr || !name->is_string() || name->as_string().empty())
     return invalid("tool_choice", "tool_choice needs function.name, the name of one of the tools");
@@ -154,13 +156,16 @@ Result<void> read_tools(const Field& f, const V& value, R& request, const ParseC
     const V* type = tool.find("type");
     if (type == nullptr || !type->is_string())
       return invalid("tools", concat("tools[", i, "] must be an object with a type"));
-    if (type->as_string() != "function")
-      return unsupported(
-          "tools", concat("tools[", i, "] has the type ", shown(*type), ", only \"function\" is known"));
-    const V* function = tool.find("function");
-    if (function == nullptr) return invalid("tools", concat("tools[", i, "] has no function"));
-    MET_ASSIGN(text::Tool read, read_function(f.name, *function, concat("tools[", i, "].function")));
-    MET_TRY(add_tool(f.name, std::move(read), request));
+    const std::string& kind = type->as_string();
+    if (kind != "function" && kind != "custom")
+      return unsupported("tools", concat("tools[", i, "] has the type ", shown(*type),
+                                         ", only \"function\" and \"custom\" are known"));
+    const V* definition = tool.find(kind);
+    if (definition == nullptr) return invalid("tools", concat("tools[", i, "] has no ", kind));
+    const std::string place = concat("tools[", i, "].", kind);
+    MET_ASSIGN(text::Tool read, kind == "custom" ? read_custom_tool(f.name, *definition, place)
+                                                 : read_function(f.name, *definition, place));
+    MET_TRY(add_tool(f.name, place, std::move(read), request));
   }
   return {};
 }
@@ -194,8 +199,9 @@ Result<void> read_functions(const Field& f, const V& value, R& request, const Pa
     return invalid("functions",
                    concat("functions must hold at most ", kToolsMax, ", got ", value.as_array().size()));
   for (std::size_t i = 0; i < value.as_array().size(); ++i) {
-    MET_ASSIGN(text::Tool read, read_function(f.name, value.as_array()[i], concat("functions[", i, "]")));
-    MET_TRY(add_tool(f.name, std::move(read), request));
+    const std::string place = concat("functions[", i, "]");
+    MET_ASSIGN(text::Tool read, read_function(f.name, value.as_array()[i], place));
+    MET_TRY(add_tool(f.name, place, std::move(read), request));
   }
   return {};
 }

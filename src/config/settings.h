@@ -90,6 +90,8 @@ struct Settings {
   double idle_timeout_s = 75;
   double sse_keepalive_s = 15;
   double shutdown_timeout = 15;
+  std::string dump;
+  std::int64_t dump_max_bytes = 1 << 30;
   std::string store_dir;
   std::int64_t store_max_entries = 10'000;
   std::int64_t conversation_max_entries = 10'000;

@@ -90,6 +90,13 @@ std::vector<std::uint64_t> Auth::tenants() const {
   return out;
 }
 
+void Auth::hide_keys(std::string& text) const {
+  constexpr std::string_view kHidden = "[key]";
+  for (const std::string& key : keys_)
+    for (std::size_t at = 0; (at = text.find(key, at)) != std::string::npos; at += kHidden.size())
+      text.replace(at, key.size(), kHidden);
+}
+
 std::uint64_t tenant_of(std::string_view key) {
   const std::string digest = Sha256().add(key).hex();
   std::uint64_t tenant = 0;

@@ -28,6 +28,9 @@ class Auth {
   /// or `invalid_api_key`. Compares every key in full, whatever matches.
   std::expected<std::uint64_t, api::ApiError> tenant(const Head& head) const;
 
+  /// Puts "[key]" where a key stands in a text that is kept.
+  void hide_keys(std::string& text) const;
+
  private:
   std::vector<std::string> keys_;
 };

@@ -80,7 +80,10 @@ Choice::Choice(int number, const api::GenerationRequest& request, const api::Mod
       want_entries_(request.logprobs >= 0),
       show_reasoning_(request.thinking.show),
       machine_(std::move(machine)),
-      token_texts_(model.tokenizer, request.skip_special_tokens) {}
+      token_texts_(model.tokenizer, request.skip_special_tokens) {
+  for (const text::Tool& tool : request.tools)
+    if (tool.custom) custom_tools_.push_back(tool.name);
+}
 
 bool Choice::ends(api::TokenId id) const { return contains(eos_ids_, id) || contains(stop_ids_, id); }
 
@@ -89,12 +92,33 @@ api::AnswerPart& Choice::last_part(Parts& parts) {
   return parts.back();
 }
 
+api::AnswerPart& Choice::part_of(const text::Piece& piece, Parts& parts) {
+  const bool same = !parts.empty() && parts.back().kind == piece.kind && parts.back().call == piece.call;
+  if (!same)
+    parts.push_back(
+        {.choice = number_, .kind = piece.kind, .call = piece.call, .custom = custom_input_.has_value()});
+  return parts.back();
+}
+
+/// The text of a custom tool's call is its input, of which the last may be told when the call ends.
+void Choice::unwrap_input(text::Piece& piece, Parts& parts) {
+  using Kind = text::Piece::Kind;
+  const bool call = piece.kind != Kind::kContent && piece.kind != Kind::kReasoning;
+  if (piece.kind == Kind::kCallBegin || !call) custom_input_.reset();
+  if (piece.kind == Kind::kCallBegin && std::ranges::find(custom_tools_, piece.text) != custom_tools_.end())
+    custom_input_.emplace();
+  if (!custom_input_) return;
+  if (piece.kind == Kind::kCallArguments) piece.text = custom_input_->push(piece.text);
+  if (piece.kind != Kind::kCallEnd) return;
+  if (std::string rest = custom_input_->finish(); !rest.empty())
+    part_of({.kind = Kind::kCallArguments, .call = piece.call}, parts).text += rest;
+}
+
 void Choice::take(std::vector<text::Piece> pieces, Parts& parts) {
   using Kind = text::Piece::Kind;
   for (text::Piece& piece : pieces) {
-    const bool same = !parts.empty() && parts.back().kind == piece.kind && parts.back().call == piece.call;
-    if (!same) parts.push_back({.choice = number_, .kind = piece.kind, .call = piece.call});
-    api::AnswerPart& part = parts.back();
+    unwrap_input(piece, parts);
+    api::AnswerPart& part = part_of(piece, parts);
     if (show_reasoning_ || piece.kind != Kind::kReasoning) part.text += piece.text;
     const std::size_t count = std::min(piece.tokens_end - piece.tokens_begin, held_ids_.size());
     if (piece.kind == Kind::kReasoning) reasoning_tokens_ += static_cast<std::int64_t>(count);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/answer.h"
+#include "api/custom_tools.h"
 #include "api/model_text.h"
 #include "scheduler/request.h"
 #include "text/machine/machine.h"
@@ -41,6 +42,8 @@ class Choice {
   using Parts = std::vector<api::AnswerPart>;
   void add(api::TokenId id, const scheduler::PositionLogprobs* logprobs, Parts& parts);
   void take(std::vector<text::Piece> pieces, Parts& parts);
+  void unwrap_input(text::Piece& piece, Parts& parts);
+  api::AnswerPart& part_of(const text::Piece& piece, Parts& parts);
   api::AnswerPart& last_part(Parts& parts);
   void close(api::Finish finish, Parts& parts);
 
@@ -52,6 +55,8 @@ class Choice {
   bool keep_stop_token_;
   bool want_entries_;
   bool show_reasoning_;
+  std::vector<std::string> custom_tools_;         // by name
+  std::optional<api::CustomInput> custom_input_;  // of the open call, where it is one of these
   text::Machine machine_;
   text::StreamDecoder token_texts_;
   std::vector<api::TokenId> held_ids_;  // of tokens that no part has covered yet

@@ -128,6 +128,7 @@ class Connection::OneExchange final : public Exchange {
   const Clock::time_point begin_;
   std::string pending_head_;
   std::string frame_;  ///< what `send` writes
+  std::optional<DumpedExchange> dumped_;
   bool chunked_ = false;
 };
 
@@ -229,6 +230,9 @@ awaitable<std::expected<std::string, api::ApiError>> Connection::OneExchange::re
     gone_ = true;
   }
   if (gone_) co_return std::unexpected(simple_error(400, "the client left before its body was complete"));
+  if (Dump* dump = c_.services_.dump.get())
+    dumped_.emplace(*dump, concat(head_.method, " ", head_.path.substr(0, 200)), id_,
+                    c_.parser_->get().body());
   co_return std::move(c_.parser_->get().body());
 }
 
@@ -328,13 +332,16 @@ awaitable<void> Connection::OneExchange::respond(Response response) {
   head += "\r\n";
   const bool has_body = head_.method != "HEAD" && response.status != 204;
   const std::string_view body = has_body ? std::string_view(response.body) : std::string_view();
+  if (dumped_) dumped_->add(body);
   const error_code code = co_await c_.write_all(head, body);
   if (code) gone_ = true;
+  if (dumped_) dumped_->end(status_, !gone_);
 }
 
 void Connection::OneExchange::begin_stream() {
   answered_ = true;
   status_ = 200;
+  if (dumped_) dumped_->end(status_, /*whole=*/false);
   chunked_ = head_.version >= 11;
   if (!chunked_) c_.keep_alive_ = false;
   pending_head_ = head_text(200, "text/event-stream; charset=utf-8");
@@ -344,6 +351,7 @@ void Connection::OneExchange::begin_stream() {
 
 awaitable<bool> Connection::OneExchange::send(std::string_view bytes) {
   if (gone_) co_return false;
+  if (dumped_) dumped_->add(bytes);
   frame_.assign(pending_head_);
   pending_head_.clear();
   if (chunked_) {
@@ -361,9 +369,11 @@ awaitable<bool> Connection::OneExchange::send(std::string_view bytes) {
 }
 
 awaitable<bool> Connection::OneExchange::end_stream() {
-  if (gone_ || !chunked_) co_return !gone_;
-  const error_code code = co_await c_.write_all("0\r\n\r\n");
-  if (code) gone_ = true;
+  if (!gone_ && chunked_) {
+    const error_code code = co_await c_.write_all("0\r\n\r\n");
+    if (code) gone_ = true;
+  }
+  if (dumped_) dumped_->end(status_, !gone_);
   co_return !gone_;
 }
 

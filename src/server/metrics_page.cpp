@@ -80,6 +80,10 @@ void add_server(const Services& met, PrometheusPage& page) {
   page.value("met_http_rate_limited_total", static_cast<double>(c.limited_requests), {{"limit", "requests"}});
   page.value("met_http_rate_limited_total", static_cast<double>(c.limited_tokens), {{"limit", "tokens"}});
   page.value("met_http_disconnects_total", static_cast<double>(c.disconnects));
+  if (met.dump != nullptr) {
+    page.value("met_dump_records_total", static_cast<double>(met.dump->written()), {{"outcome", "written"}});
+    page.value("met_dump_records_total", static_cast<double>(met.dump->dropped()), {{"outcome", "dropped"}});
+  }
   page.value("met_compactions_total", static_cast<double>(c.compactions));
   page.value("met_http_bytes_out_total", static_cast<double>(c.bytes_out));
   page.value("met_http_connections", met.life.connections);

@@ -50,20 +50,12 @@ Result<bool> flag(const json::Value& body, std::string_view name, bool otherwise
   return v->as_bool();
 }
 
-Result<std::vector<api::TokenId>> ids_of_messages(const json::Value& body, const json::Value& messages,
-                                                  const Services& met) {
-  MET_ASSIGN(const json::Array read, api::read_messages(messages));
-  api::RenderOptions options;
-  MET_ASSIGN(options.continue_final_message, flag(body, "continue_final_message", false));
-  MET_ASSIGN(options.add_generation_prompt,
-             flag(body, "add_generation_prompt", !options.continue_final_message));
-  if (const json::Value* v = body.find("chat_template_kwargs"); v != nullptr && v->is_object())
-    options.variables = v->as_object();
-  return api::chat_ids(read, options, *met.text);
-}
-
 Result<std::vector<api::TokenId>> ids_of_body(const json::Value& body, const Services& met) {
-  if (const json::Value* messages = body.find("messages")) return ids_of_messages(body, *messages, met);
+  if (body.find("messages") !=
+      nullptr) {  // the prompt of a chat with this body: its tools and template's variables too
+    MET_ASSIGN(const api::GenerationRequest request, api::parse_chat(body, met.parse));
+    return api::prompt_ids(request, *met.text);
+  }
   const json::Value* prompt = body.find("prompt");
   const bool llama_form = prompt == nullptr;  // {"content", "add_special"}: no BOS unless asked for
   if (llama_form) prompt = body.find("content");

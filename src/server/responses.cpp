@@ -56,6 +56,25 @@ Answered<StoredHistory> read_history(storage::ObjectStore& store, const api::Res
   return StoredHistory{.texts = item_texts(store, 0, object->tip), .tip = object->tip};
 }
 
+/// Puts the stored items in the place of the references to them.
+Answered<bool> resolve_references(storage::ObjectStore& store, json::Array& items, std::uint64_t tenant) {
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::string* id = api::reference_of(items[i]);
+    if (id == nullptr) continue;
+    const storage::ItemNumber number = store.find_item(tenant, *id);
+    if (number == 0) {
+      ApiError error(
+          {ErrorCode::kNotFound,
+           concat("input[", i, "] refers to the item '", id->substr(0, 200), "', which is not stored"),
+           "input"});
+      error.code = "item_not_found";
+      return std::unexpected(std::move(error));
+    }
+    MET_ASSIGN(items[i], json::parse(store.item_body(number)));
+  }
+  return true;
+}
+
 /// A request and what the store has of its history.
 struct Continued {
   api::ResponseRequest request;
@@ -71,8 +90,11 @@ awaitable<std::optional<Continued>> read_request(Exchange& http, Services& met) 
   auto request = co_await from_object(http, met, std::move(parse));
   if (!request) co_return std::nullopt;
   Continued out{.request = std::move(*request), .history = {}};
-  if (!out.request.conversation_id && !out.request.previous_response_id) co_return out;
-  auto job = [&out, tenant = http.tenant()](storage::ObjectStore& store) {
+  const bool refers = std::ranges::any_of(
+      out.request.input, [](const json::Value& item) { return api::reference_of(item) != nullptr; });
+  if (!out.request.conversation_id && !out.request.previous_response_id && !refers) co_return out;
+  auto job = [&out, tenant = http.tenant()](storage::ObjectStore& store) -> Answered<StoredHistory> {
+    MET_TRY(resolve_references(store, out.request.input, tenant));
     return read_history(store, out.request, tenant);
   };
   auto history = co_await met.stores.run(std::move(job));

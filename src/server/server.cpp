@@ -49,7 +49,7 @@ class HttpServer final : public Server {
  public:
   HttpServer(Parts parts, Auth auth, const std::vector<std::uint64_t>& tenants,
              std::unique_ptr<storage::ObjectStore> store, const RateLimits& rates,
-             std::unique_ptr<asio::ssl::context> tls)
+             std::unique_ptr<asio::ssl::context> tls, std::unique_ptr<Dump> dump)
       : limits_(limits_of(parts.settings)),
         tls_(std::move(tls)),
         services_{.engine = engine_,
@@ -64,6 +64,7 @@ class HttpServer final : public Server {
                   .text_pool = TextPool(static_cast<std::size_t>(parts.settings.text_threads),
                                         static_cast<int>(4 * parts.settings.max_num_seqs)),
                   .stores = Stores(std::move(store)),
+                  .dump = std::move(dump),
                   .background_runs = {},
                   .facts = {},
                   .life = {}} {
@@ -218,9 +219,10 @@ Result<std::unique_ptr<Server>> Server::open(Parts parts) {
   MET_ASSIGN(const RateLimits rates, RateLimits::from(parts.settings));
   MET_ASSIGN(auto tls, open_tls(parts.settings));
   MET_ASSIGN(auto store, Stores::open(parts.settings));
+  MET_ASSIGN(auto dump, Dump::open(parts.settings, auth));
   const std::vector<std::uint64_t> tenants = auth.tenants();
   auto server = std::make_unique<HttpServer>(std::move(parts), std::move(auth), tenants, std::move(store),
-                                             rates, std::move(tls));
+                                             rates, std::move(tls), std::move(dump));
   MET_TRY(server->listen());
   return server;
 }

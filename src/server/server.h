@@ -20,7 +20,7 @@ class Server {
   };
 
   /// Reads the keys, opens the store, binds and listens; nothing is accepted yet. Errors: of the keys (see Auth), rates and TLS
-  /// (see open_tls); naming --store-dir; kIo naming --bind or --port.
+  /// (see open_tls); naming --store-dir or --dump; kIo naming --bind or --port.
   static Result<std::unique_ptr<Server>> open(Parts parts);
   virtual ~Server() = default;
 

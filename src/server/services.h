@@ -14,6 +14,7 @@
 #include "server/auth.h"
 #include "server/background_runs.h"
 #include "server/counters.h"
+#include "server/dump.h"
 #include "server/facts.h"
 #include "server/rate_limit.h"
 #include "server/stores.h"
@@ -42,6 +43,7 @@ struct Services {
   Counters counters;
   TextPool text_pool;
   Stores stores;
+  std::unique_ptr<Dump> dump;  ///< null without --dump
   BackgroundRuns background_runs;
   Facts facts;  ///< written before `life.ready`
   Lifecycle life;

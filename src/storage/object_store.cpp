@@ -113,12 +113,13 @@ Result<void> ObjectStore::prepare(const std::string& path) {
     }
     if (auto error = db.take_error()) return std::unexpected(*error);
     if (state != "ok") return fail(ErrorCode::kDataLoss, concat("'", path, "' is damaged: ", state));
-    return {};
+  } else {
+    db.script("BEGIN IMMEDIATE");
+    db.script(kSchema);
+    db.script(concat("PRAGMA application_id = ", kApplication, "; PRAGMA user_version = ", kVersion).c_str());
+    db.script("COMMIT");
   }
-  db.script("BEGIN IMMEDIATE");
-  db.script(kSchema);
-  db.script(concat("PRAGMA application_id = ", kApplication, "; PRAGMA user_version = ", kVersion).c_str());
-  db.script("COMMIT");
+  db.script("CREATE INDEX IF NOT EXISTS item_by_id ON item (tenant, id)");
   if (auto error = db.take_error()) return std::unexpected(*error);
   return {};
 }
@@ -252,6 +253,11 @@ ItemNumber ObjectStore::append(std::uint64_t tenant, ItemNumber tip, std::span<c
 
 bool ObjectStore::stands(ItemNumber item) {
   return item == 0 || database_->integer("SELECT 1 FROM item WHERE number = ?", item) == 1;
+}
+
+ItemNumber ObjectStore::find_item(std::uint64_t tenant, std::string_view id) {
+  return database_->integer(
+      "SELECT number FROM item WHERE tenant = ? AND id = ? ORDER BY number DESC LIMIT 1", tenant, id);
 }
 
 std::vector<ItemRef> ObjectStore::chain(ItemNumber base, ItemNumber tip) {

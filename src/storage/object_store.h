@@ -109,6 +109,8 @@ class ObjectStore {
   /// Items behind `tip`, and the new tip. They go unless an object takes them in the same operation.
   ItemNumber append(std::uint64_t tenant, ItemNumber tip, std::span<const NewItem> items);
   bool stands(ItemNumber item);
+  /// The newest item of the tenant with this id; 0: there is none.
+  ItemNumber find_item(std::uint64_t tenant, std::string_view id);
   /// What lies behind `base` up to `tip`, oldest first.
   std::vector<ItemRef> chain(ItemNumber base, ItemNumber tip);
   std::string item_body(ItemNumber item);

@@ -98,7 +98,7 @@ FOREIGN = {
     "top_k": Works(5, "x"), "min_p": Works(0.1, 2), "repetition_penalty": Works(1.1, 0), "repeat_penalty": Works(1.1, 0),
     "stop_token_ids": Works([5], 5), "ignore_eos": Works(True, 5), "min_tokens": Works(1, -1), "include_stop_str_in_output": Works(True, 5),
     "no_stop_trim": Works(True, 5), "bad_words": Works(["a"], 5), "allowed_token_ids": Works([5, 6], []), "prompt_logprobs": Works(1, 21),
-    "return_token_ids": Works(True, 5), "structured_outputs": Works({"choice": ["a"]}, 5), "guided_json": Works({"type": "null"}, 5),
+    "return_token_ids": Works(True, 5), "return_tokens_as_token_ids": Works(True, 5), "structured_outputs": Works({"choice": ["a"]}, 5), "guided_json": Works({"type": "null"}, 5),
     "guided_regex": Works("a", 5), "guided_choice": Works(["a"], 5), "guided_grammar": Works('root ::= "a"', 5), "regex": Works("a", 5),
     "ebnf": Works('root ::= "a"', 5), "grammar": Works('root ::= "a"', 5), "json_schema": Works({"type": "null"}, 5),
     "guided_decoding_backend": Neutral("auto", 5), "priority": Works(1, "x"), "cache_salt": Works("s", ""), "timeout": Works(60, 0),
@@ -117,7 +117,7 @@ FOREIGN = {
 } | {name: Refused(value) for name, value in {
     "use_beam_search": True, "adapter": "a", "lora": [{"id": 0}], "lora_path": "a", "logits_processors": ["a"], "vllm_xargs": {"a": 1},
     "custom_logit_processor": "a", "custom_params": {"a": 1}, "kv_transfer_params": {"a": 1}, "session_params": {"id": "a"},
-    "return_hidden_states": True, "return_tokens_as_token_ids": True, "logprob_token_ids": [1], "guided_whitespace_pattern": " ",
+    "return_hidden_states": True, "logprob_token_ids": [1], "guided_whitespace_pattern": " ",
     "grammar_lazy": True, "grammar_triggers": ["a"], "samplers": ["top_k"], "penalize_nl": True, "response_fields": ["a"],
     "timings_per_token": True, "return_progress": True, "post_sampling_probs": True, "repetition_detection": {"min_count": 2}}.items()}
 FOREIGN_CHAT = FOREIGN | {

@@ -243,6 +243,12 @@ TEST(Completions, EchoLogprobsAndOffsets) {
   const json::Value scored = at(ask(R"(,"echo":true,"logprobs":1,"max_tokens":0)"), "choices", 0, "logprobs");
   EXPECT_EQ(json::write(at(scored, "tokens")), R"(["a","b","c"])");
   EXPECT_EQ(at(ask(R"(,"logprobs":0)"), "choices", 0, "logprobs", "tokens").as_array().size(), 4U);
+  const json::Value ids = ask(R"(,"logprobs":1,"return_tokens_as_token_ids":true,"return_token_ids":true)");
+  const std::string x = "token_id:" + std::to_string(at(ids, "choices", 0, "token_ids", 0).as_int());
+  EXPECT_EQ(at(ids, "choices", 0, "logprobs", "tokens", 0), json::Value(x));
+  EXPECT_NE(at(ids, "choices", 0, "logprobs", "top_logprobs", 0).find(x), nullptr);
+  EXPECT_EQ(json::write(at(ids, "choices", 0, "logprobs", "text_offset")), "[0,1,2,3]")
+      << "of the text, as ever";
   const json::Value pl = ask(R"(,"prompt_logprobs":2)");
   ASSERT_EQ(at(pl, "choices", 0, "prompt_logprobs").as_array().size(), 3U);
   EXPECT_TRUE(at(pl, "choices", 0, "prompt_logprobs", 0).is_null());
@@ -286,16 +292,18 @@ TEST(Tokens, RoundTripAndForms) {
   const json::Value chat =
       parsed(met.ask(post("/tokenize", R"({"messages":[{"role":"user","content":"Hi."}]})")).body);
   EXPECT_EQ(at(chat, "count"), at(parsed(met.ask(post(kChat, chat_body())).body), "usage", "prompt_tokens"));
-  for (const auto& [path, body] :
-       std::initializer_list<std::pair<const char*, const char*>>{{"/tokenize", R"({"prompt":5})"},
-                                                                  {"/tokenize", "{}"},
-                                                                  {"/tokenize", R"({"messages":"x"})"},
-                                                                  {"/tokenize", "{"},
-                                                                  {"/detokenize", "{}"},
-                                                                  {"/detokenize", R"({"tokens":"x"})"},
-                                                                  {"/detokenize", R"({"tokens":[-1]})"},
-                                                                  {"/detokenize", R"({"tokens":[99999999]})"},
-                                                                  {"/detokenize", R"({"tokens":[1.5]})"}})
+  for (const auto& [path, body] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"/tokenize", R"({"prompt":5})"},
+           {"/tokenize", R"({"messages":[{"role":"user","content":"a"}],"chat_template_kwargs":5})"},
+           {"/tokenize", R"({"messages":[{"role":"user","content":"a"}],"tools":5})"},
+           {"/tokenize", "{}"},
+           {"/tokenize", R"({"messages":"x"})"},
+           {"/tokenize", "{"},
+           {"/detokenize", "{}"},
+           {"/detokenize", R"({"tokens":"x"})"},
+           {"/detokenize", R"({"tokens":[-1]})"},
+           {"/detokenize", R"({"tokens":[99999999]})"},
+           {"/detokenize", R"({"tokens":[1.5]})"}})
     EXPECT_EQ(met.ask(post(path, body)).status, 400) << path << body;
 }
 

@@ -72,6 +72,36 @@ TEST(Responses, ContinueWhatCameBefore) {
   EXPECT_EQ(at(error, "error", "code"), json::Value("previous_response_not_found"));
 }
 
+TEST(Responses, AReferenceIsTheStoredItem) {
+  Served met(saying("Hello."), {"--require-auth", "--auth-token", "a", "--auth-token", "b"});
+  const std::vector<std::string> a = {"authorization: Bearer a"};
+  const json::Value first = ask(met, post(kResponses, response_body("", R"("What?")"), a));
+  const std::string output = json::write(at(first, "output", 0, "id"));
+  const std::string input =
+      json::write(at(ask(met, get(path_of(kResponses, first, "/input_items"), a)), "data", 0, "id"));
+  const std::string items = R"([{"type":"item_reference","id":)" + input + R"(},{"id":)" + output +
+                            R"(},{"role":"user","content":"Go on."}])";
+  const json::Value second = ask(met, post(kResponses, response_body("", items), a));
+  const std::string prompt = tiny_text()->tokenizer.decode(met.engine.last_request().prompt);
+  EXPECT_NE(prompt.find("user\nWhat?"), std::string::npos) << prompt;
+  EXPECT_NE(prompt.find("assistant\nHello."), std::string::npos) << prompt;
+  EXPECT_LT(prompt.find("Hello."), prompt.find("Go on."));
+  const json::Value listed = ask(met, get(path_of(kResponses, second, "/input_items?order=asc"), a));
+  EXPECT_EQ(at(listed, "data", 1, "content", 0, "text"), json::Value("Hello.")) << "what is kept is the item";
+  EXPECT_GT(at(ask(met, post(std::string(kResponses) + "/input_tokens", response_body("", items), a)),
+               "input_tokens")
+                .as_int(),
+            10);
+  const json::Value missing =
+      ask(met, post(kResponses, response_body("", items), {"authorization: Bearer b"}), 404);
+  EXPECT_EQ(at(missing, "error", "param"), json::Value("input"));
+  EXPECT_EQ(at(missing, "error", "code"), json::Value("item_not_found"));
+  for (const char* bad : {R"([{"type":"item_reference"}])", R"([{"type":"item_reference","id":5}])"})
+    EXPECT_EQ(at(ask(met, post(kResponses, response_body("", bad), a), 400), "error", "param"),
+              json::Value("input"));
+  ask(met, post(kConversations, R"({"items":[{"type":"item_reference","id":"x"}]})", a), 400);
+}
+
 TEST(Responses, TruncationAutoDropsOldTurns) {
   FakeOptions options = saying("ok");
   options.max_seq_len = 200;

@@ -167,6 +167,45 @@ TEST(Tools, ArgumentsStreamAsTheyCome) {
   EXPECT_GT(deltas, 20U);
 }
 
+TEST(Tools, ACustomToolGetsItsInputInBothForms) {
+  const std::string input = "SELECT \"a\"\nFROM b; -- 🙂";
+  const std::string says =
+      call("sql", json::write(json::Object{{"input", input}})) + "\n" + call("now", "{}");
+  FakeOptions options = saying(says);
+  options.max_seq_len = 4096;
+  Served met(std::move(options), {}, /*attached=*/true, tiny_text(kHabits));
+  const std::string tools = R"(,"max_tokens":4000,"tools":[{"type":"custom","custom":{"name":"sql"}},
+      {"type":"function","function":{"name":"now"}}])";
+  const json::Value plain = parsed(met.ask(post(kChat, chat_body(tools))).body);
+  const json::Value& calls = at(plain, "choices", 0, "message", "tool_calls");
+  EXPECT_EQ(at(calls, 0, "type"), json::Value("custom"));
+  EXPECT_EQ(at(calls, 0, "custom", "name"), json::Value("sql"));
+  EXPECT_EQ(at(calls, 0, "custom", "input"), json::Value(input));
+  EXPECT_EQ(at(calls, 1, "function", "arguments"), json::Value("{}")) << "the next call is a function again";
+  std::string told;
+  std::size_t deltas = 0;
+  for (const json::Value& chunk :
+       chunks_of(met.ask(post(kChat, chat_body(tools + R"(,"stream":true)"))).body)) {
+    const json::Value& some = at(chunk, "choices", 0, "delta", "tool_calls", 0);
+    if (at(some, "custom", "input").is_string()) told += at(some, "custom", "input").as_string();
+    deltas += at(some, "custom").is_null() ? 0 : 1;
+  }
+  EXPECT_EQ(told, input);
+  EXPECT_GT(deltas, 4U) << "as it comes";
+}
+
+TEST(Tools, TokenizeCountsWhatAChatWithThemTakes) {
+  FakeOptions options = saying("x");
+  options.max_seq_len = 4096;
+  Served met(std::move(options), {}, /*attached=*/true, tiny_text(kHabits));
+  for (const std::string& members :
+       {std::string(), kTools, std::string(R"(,"chat_template_kwargs":{"enable_thinking":true})")}) {
+    const json::Value tokens = parsed(met.ask(post("/tokenize", chat_body(members))).body);
+    const json::Value answer = parsed(met.ask(post(kChat, chat_body(members))).body);
+    EXPECT_EQ(at(tokens, "count"), at(answer, "usage", "prompt_tokens")) << members;
+  }
+}
+
 TEST(Tools, ReasoningIsCounted) {
   Served met(saying("<think>ab</think>c"), {}, /*attached=*/true, tiny_text(kHabits));
   const json::Value v = parsed(met.ask(post(kChat, chat_body(R"(,"max_tokens":100)"))).body);

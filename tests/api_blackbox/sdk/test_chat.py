@@ -1,5 +1,6 @@
 """Chat and completions through the official openai client."""
 import json
+import re
 import time
 import urllib.request
 from typing import Literal
@@ -90,6 +91,30 @@ def test_tools_stream_helper(oai, model):
         final = stream.get_final_completion()
     assert "tool_calls.function.arguments.delta" in kinds and "tool_calls.function.arguments.done" in kinds
     assert isinstance(final.choices[0].message.tool_calls[0].function.parsed_arguments, City)
+
+
+def test_custom_tool(oai, model):
+    tool = {"type": "custom", "custom": {"name": "run", "description": "runs a command", "format": {"type": "grammar", "grammar": {
+        "syntax": "regex", "definition": "(ls|cat) [a-z]{1,8}"}}}}
+    asked = dict(model=model, messages=ASK, tools=[tool], tool_choice="required", max_tokens=64, temperature=0)
+    got = oai.chat.completions.create(**asked)
+    call = got.choices[0].message.tool_calls[0]
+    assert call.type == "custom" and re.fullmatch("(ls|cat) [a-z]{1,8}", call.custom.input)
+    told = ""
+    for chunk in oai.chat.completions.create(**asked, stream=True):
+        for part in chunk.choices[0].delta.tool_calls or []:
+            told += part.custom["input"]
+    assert told == call.custom.input
+    answered = ASK + [got.choices[0].message, {"role": "tool", "tool_call_id": call.id, "content": "a"}]
+    assert oai.chat.completions.create(model=model, messages=answered, tools=[tool], max_tokens=4).choices
+
+
+def test_schema_with_choices(oai, model):
+    schema = {"type": "object", "properties": {"v": {"enum": ["a", "b"]}}, "required": ["v"], "additionalProperties": False}
+    got = oai.chat.completions.create(model=model, messages=ASK, n=2, temperature=1.0, max_tokens=64, response_format={
+        "type": "json_schema", "json_schema": {"name": "s", "schema": schema, "strict": True}})
+    assert len(got.choices) == 2
+    assert all(json.loads(choice.message.content)["v"] in ("a", "b") for choice in got.choices)
 
 
 def test_parse(oai, model):

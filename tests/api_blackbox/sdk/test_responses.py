@@ -1,4 +1,5 @@
 """Responses and Conversations through the official openai client."""
+import re
 import time
 from typing import Literal
 
@@ -52,6 +53,7 @@ def test_stream_helper(oai, model):
         kinds = {event.type for event in stream}
         final = stream.get_final_response()
     assert "response.output_text.delta" in kinds and isinstance(final.output_parsed, Verdict)
+    assert oai.responses.retrieve(final.id).output_text == final.output_text  # what was streamed is stored
 
 
 def test_parse(oai, model):
@@ -75,6 +77,32 @@ def test_tools_stream_helper(oai, model):
         final = stream.get_final_response()
     assert {"response.function_call_arguments.delta", "response.function_call_arguments.done"} <= kinds
     assert any(item.type == "function_call" for item in final.output)
+
+
+def test_custom_tool(oai, model):
+    tool = {"type": "custom", "name": "set_date", "format": {"type": "grammar", "syntax": "regex", "definition": "20[0-9]{2}-0[1-9]"}}
+    with oai.responses.stream(model=model, input="March 2024.", tools=[tool], tool_choice={"type": "custom", "name": "set_date"},
+                              max_output_tokens=64, temperature=0) as stream:
+        told = "".join(event.delta for event in stream if event.type == "response.custom_tool_call_input.delta")
+        final = stream.get_final_response()
+    call = next(item for item in final.output if item.type == "custom_tool_call")
+    assert call.name == "set_date" and re.fullmatch(tool["format"]["definition"], call.input) and told == call.input
+    after = oai.responses.create(model=model, previous_response_id=final.id, tools=[tool], tool_choice="none", max_output_tokens=8,
+                                 input=[{"type": "custom_tool_call_output", "call_id": call.call_id, "output": "done"}])
+    assert after.status in ("completed", "incomplete")
+    with pytest.raises(openai.BadRequestError, match="lark"):
+        oai.responses.create(model=model, input="a", tools=[{**tool, "format": {"type": "grammar", "syntax": "lark", "definition": "start: \"a\""}}])
+
+
+def test_item_reference(oai, model):
+    first = oai.responses.create(model=model, input="Name three rivers.", max_output_tokens=8, temperature=0)
+    whole = [{"role": "user", "content": "Name three rivers."}, {"role": "assistant", "content": first.output_text}]
+    after = {"role": "user", "content": "And one more."}
+    referred = [{"type": "item_reference", "id": item.id} for item in [*oai.responses.input_items.list(first.id), *first.output]]
+    counts = [oai.responses.input_tokens.count(model=model, input=[*items, after]).input_tokens for items in (whole, referred)]
+    assert counts[0] == counts[1]
+    with pytest.raises(openai.NotFoundError):
+        oai.responses.create(model=model, input=[{"type": "item_reference", "id": "msg_none"}])
 
 
 def test_background(oai, model):
