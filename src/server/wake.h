@@ -29,7 +29,8 @@ class Wake {
     return [state = state_] {
       if (state->posted.exchange(true, std::memory_order_acq_rel)) return;
       asio::post(state->timer.get_executor(), [state] {
-        state->posted.store(false, std::memory_order_release);
+        // Takes over what was written before a notification that found one posted.
+        state->posted.exchange(false, std::memory_order_acq_rel);
         state->set = true;
         state->timer.cancel();
       });

@@ -45,7 +45,7 @@ class FuzzedServer {
   /// A connection to it, once the system has a port left: thousands come in a second.
   std::unique_ptr<Client> connect() const {
     for (int i = 0; i < 2000; ++i) {
-      auto client = std::make_unique<Client>(port(), /*timeout_s=*/20);
+      auto client = std::make_unique<Client>(port(), /*timeout_s=*/60);
       if (client->connected()) return client;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
