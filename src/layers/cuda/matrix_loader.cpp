@@ -7,6 +7,7 @@
 #include "met/e4m3_order.h"
 #include "ops/cuda/dummy_weights.h"
 #include "ops/cuda/pack_e4m3.h"
+#include "ops/cuda/quantise.h"
 
 namespace met::layers::cuda {
 
@@ -112,6 +113,7 @@ Result<DeviceMatrix> MatrixLoader::plan(const MatrixName& first, const RowStack&
   // What stands for an FP8 checkpoint is made E4M3 as well.
   const bool invented = finder_.invented() && finder_.scales_declared() && ordered;
   if (!stays && !options_.quantize && !invented) return out;
+  if (out.k > ops::cuda::kQuantiseMax && !options_.quantize) return out;
   out.type = DType::kF8E4M3;
   out.block_scales = stays && stack.sources[0].scale_groups > 1;
   return out;

@@ -11,6 +11,7 @@ namespace {
 // As kernels/nvidia/common/quantise.cu.
 constexpr std::uint32_t kThreads = 256;
 constexpr int kMax = 6 * 256 * 16;
+static_assert(kMax == kQuantiseMax);
 
 }  // namespace
 

@@ -14,6 +14,9 @@ struct QuantiseShape {
   int tokens = 0;  ///< rows at most
 };
 
+/// The longest row.
+inline constexpr int kQuantiseMax = 24'576;
+
 struct QuantisePlan {
   gpu::GpuBackend* device = nullptr;
   gpu::KernelHandle kernel;

@@ -273,6 +273,10 @@ TEST_F(MatrixLoaderTest, TablesHeadsAndOddRowsAreWidened) {
   EXPECT_EQ(on_device<std::uint16_t>(head.data), want);
   const DeviceMatrix table = load([](MatrixLoader& l) { return l.table({"q", 2, 64}); });
   EXPECT_EQ(on_device<std::uint16_t>(table.data), want);
+  const Codes wide = file_.add_e4m3("wide.weight", 1, 24'640);
+  file_.add_scales("wide.scale", 1, 1, {2});
+  const DeviceMatrix row = load([](MatrixLoader& l) { return l.matrix({{"wide", 1, 24'640}}); });
+  EXPECT_EQ(on_device<std::uint16_t>(row.data), widened(wide, 24'640, {2}, 1, 1));
   const DeviceMatrix rows = load([](MatrixLoader& l) { return l.matrix({{"odd", 1, 72}}); });
   EXPECT_EQ(on_device<std::uint16_t>(rows.data), widened(odd, 72, {0.25F}, 1, 1));
 }
