@@ -141,7 +141,7 @@ int cuStreamDestroy_v2(FakeStream* stream) {
   return kOk;
 }
 int cuStreamSynchronize(FakeStream* stream) {
-  if (!stream->capture) return kOk;
+  if (stream == nullptr || !stream->capture) return kOk;
   stream->capture->broken = true;
   return kCaptureUnsupported;
 }

@@ -196,7 +196,9 @@ Result<> CudaBackend::copy_to_device(DevicePtr to, const void* from, std::size_t
   if (bytes == 0) return {};
   MET_TRY(bind_thread());
   MET_TRY(check(to, bytes));
-  return driver_.check(driver_.copy_htod(to.value, from, bytes), "copying to the device");
+  MET_TRY(driver_.check(driver_.copy_htod(to.value, from, bytes), "copying to the device"));
+  // The driver may return while pageable memory is still on its way from its own buffer; streams here do not wait for that.
+  return driver_.check(driver_.stream_synchronize(nullptr), "copying to the device");
 }
 
 Result<> CudaBackend::copy_to_host(void* to, DevicePtr from, std::size_t bytes) {
