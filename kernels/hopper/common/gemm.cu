@@ -1,11 +1,12 @@
-// y[t, n] = epilogue(sum_k x[t, k] W[n, k] (+ bias[n])): products of many tokens, arguments as GemmArgs.
+// y[t, n] = epilogue(norm(t) sum_k x[t, k] W[n, k] (+ bias[n])): products of many tokens, arguments as GemmArgs.
 //
 // Shapes   x: [tokens_max, k], W: [n, k] BF16, both through tensor maps with swizzled boxes of 128 bytes by 128 rows of x, 64 of
 //          W;
 //          n % 8 == 0 (gate and up: n % 16 == 0), k % 8 == 0; what a box reads beyond a matrix is zero. y and residual: rows of
 //          ldy values, 16-byte aligned. Rows from counts->tokens on are neither written nor mixed into others.
 // Epilogue kStore y = s; kResidual residual += s; kSiluMul, kGeluMul: y[t, n / 2] = act(gate) * up, rows of W
-//          alternating 8 of gate, 8 of up.
+//          alternating 8 of gate, 8 of up. norm(t): 1 / rms of a row whose squares stand in parts, or 1. kResidual with `scaled`:
+//          also scaled = h * next_norm and the squares of a block's columns of h, the residual as rounded.
 // Rounding FP32 sums in order of k (a split: the parts in order of k), one rounding to BF16 at the store. A row's bits
 //          depend on the entry and that row, not on other rows.
 // Launch   384 threads, clusters of the entry's blocks, any whole number of clusters, shared memory as the entry's tile
@@ -16,7 +17,7 @@
 // multiplies 64 rows of the 128-row tile and stores them. Blocks are persistent. Nothing keeps the two in step but the
 // ring, so one stores its results while the other multiplies, and the ring fills for the next tile meanwhile.
 // Entries by columns of a tile and by what a cluster shares (gemm_tile.cuh): a pair loads W once for two tiles of rows; a
-// split divides k among blocks, which add their sums through distributed shared memory.
+// split divides k between two blocks, which add their sums through distributed shared memory.
 #include "gemm_kernel.cuh"
 
 namespace {
@@ -64,6 +65,6 @@ MET_GEMM(gemm_bf16_256_pair, 256, Share::kPair, 2, 4)
 MET_GEMM(gemm_bf16_192, 192, Share::kNone, 1, 5)
 MET_GEMM(gemm_bf16_128_pair, 128, Share::kPair, 2, 6)
 MET_GEMM(gemm_bf16_128, 128, Share::kNone, 1, 6)
-MET_GEMM(gemm_bf16_128_split2, 128, Share::kSplit, 2, 4)
+MET_GEMM(gemm_bf16_128_split2, 128, Share::kSplit, 2, 5)
 MET_GEMM(gemm_bf16_64, 64, Share::kNone, 1, 8)
-MET_GEMM(gemm_bf16_64_split2, 64, Share::kSplit, 2, 6)
+MET_GEMM(gemm_bf16_64_split2, 64, Share::kSplit, 2, 8)

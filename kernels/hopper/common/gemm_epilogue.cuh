@@ -11,7 +11,8 @@
 
 namespace {
 
-constexpr int kChunkGroups = 8;  // of 8 columns: 64 results a row, one 128-byte row of staging
+constexpr int kNextColumns = 128;  // of a tile that has registers to write for the next norm too
+constexpr int kChunkGroups = 8;    // of 8 columns: 64 results a row, one 128-byte row of staging
 
 __device__ inline std::uint32_t pack_bf16(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
@@ -143,9 +144,75 @@ __device__ void stage_results(const WarpRows& to, const float* d) {
   }
 }
 
-/// y = d, or y += d where Residual, in BF16. `column`: of the first accumulator.
-template <int Groups, bool Residual>
-__device__ void store_rows(const WarpRows& to, const float (&d)[4 * Groups], int column) {
+/// What is written beside a residual for the norm that reads it next: h * weights, and the sum of h^2 over this warp's
+/// columns of each row.
+template <int Units>
+class NextNorm {
+ public:
+  static constexpr int kVectors = ChunkLane<Units>::kVectors;
+  static_assert((Units & (Units - 1)) == 0, "lanes of a row are neighbours in a power of two");
+
+  __device__ NextNorm(const met::GemmArgs& args, int row, int column, int own_columns)
+      : weights_(args.next_norm),
+        scaled_(args.scaled + row * args.ldy),
+        squares_(args.squares + static_cast<std::int64_t>(row) * args.squares_count + column / own_columns),
+        count_(args.squares_count) {}
+
+  /// Of a chunk of rows of h, rounded.
+  __device__ void add(const WarpRows& to, const ChunkVectors<Units>& rows, int column) {
+    const int at = min(column + 8 * (to.lane % Units), to.columns - 8);
+    float w[8];
+    *reinterpret_cast<float4*>(w) = __ldg(reinterpret_cast<const float4*>(weights_ + at));
+    *reinterpret_cast<float4*>(w + 4) = __ldg(reinterpret_cast<const float4*>(weights_ + at + 4));
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const ChunkLane<Units> lane(to, i, column);
+      const std::uint32_t pairs[4] = {rows.v[i].x, rows.v[i].y, rows.v[i].z, rows.v[i].w};
+      std::uint32_t out[4];
+      float sum = 0.0F;
+#pragma unroll
+      for (int p = 0; p < 4; ++p) {
+        const float low = low_bf16(pairs[p]);
+        const float high = high_bf16(pairs[p]);
+        sum = fmaf(low, low, sum);
+        sum = fmaf(high, high, sum);
+        out[p] = pack_bf16(low * w[2 * p], high * w[2 * p + 1]);
+      }
+      if (lane.exists) sums_[i] += sum;
+      store_where(lane.exists, scaled_ + lane.row * to.ldy + column + 8 * lane.unit,
+                  make_uint4(out[0], out[1], out[2], out[3]));
+    }
+  }
+  __device__ void finish(const WarpRows& to) {
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      float sum = sums_[i];
+#pragma unroll
+      for (int step = Units / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffU, sum, step);
+      const ChunkLane<Units> lane(to, i, 0);
+      if (lane.unit == 0 && to.lane + 32 * i < 16 * Units && lane.row < to.rows)
+        squares_[static_cast<std::int64_t>(lane.row) * count_] = sum;
+    }
+  }
+
+ private:
+  const float* weights_;
+  met::Bf16Bits* scaled_;
+  float* squares_;
+  int count_;
+  float sums_[kVectors] = {};
+};
+
+/// Takes no part in a store.
+struct NoNorm {
+  template <class Rows>
+  __device__ void add(const WarpRows&, const Rows&, int) {}
+  __device__ void finish(const WarpRows&) {}
+};
+
+/// y = d, or y += d where Residual, in BF16. `column`: of the first accumulator. `next` sees what is stored.
+template <int Groups, bool Residual, class Next = NoNorm>
+__device__ void store_rows(const WarpRows& to, const float (&d)[4 * Groups], int column, Next next = {}) {
   constexpr int kUnits = chunk_units(Groups);
   constexpr int kChunks = Groups / kUnits;
   constexpr int kAhead = 2;  // chunks of the residual that a thread holds
@@ -166,8 +233,10 @@ __device__ void store_rows(const WarpRows& to, const float (&d)[4 * Groups], int
     ChunkVectors<kUnits> rows;
     rows.unstage(to);
     rows.store(to, column + 8 * c * kUnits);
+    next.add(to, rows, column + 8 * c * kUnits);
     __syncwarp();
   }
+  next.finish(to);
 }
 
 /// y = act(gate) * up: accumulator groups alternate 8 columns of gate, 8 of up.
@@ -232,6 +301,10 @@ __device__ void epilogue(const met::GemmArgs& args, float (&d)[4 * Groups], std:
     case Epilogue::kStore:
       return store_rows<Groups, false>(to, d, column);
     case Epilogue::kResidual:
+      if constexpr (8 * Groups <= kNextColumns)
+        if (args.scaled != nullptr)
+          return store_rows<Groups, true>(to, d, column,
+                                          NextNorm<chunk_units(Groups)>(args, row, column, 8 * Groups));
       return store_rows<Groups, true>(to, d, column);
     case Epilogue::kSiluMul:
       return store_gated<Groups, true>(to, d, column);

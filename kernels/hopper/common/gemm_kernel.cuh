@@ -3,16 +3,16 @@
 #pragma once
 
 #include "gemm_epilogue.cuh"
+#include "gemm_norm.cuh"
 #include "gemm_tile.cuh"
 
 namespace {
 
-/// Keeps the ring full for all tiles of this cluster. One thread.
+/// The weights that wait for nothing; how many stages have theirs. One thread.
 template <class T, class Products>
-__device__ void produce(const GemmArgs& args, const Shared<T>& shared, int rank) {
+__device__ int load_early(const GemmArgs& args, const Shared<T>& shared, int rank) {
   constexpr int kValues = Products::kStageValues;
   prefetch_map(args.weights);
-  prefetch_map(args.x);
   const KRange range = k_range<T>(args.k, kValues, rank);
   const int early = stages_early<T>(args, range);
   if (early > 0) {
@@ -21,6 +21,15 @@ __device__ void produce(const GemmArgs& args, const Shared<T>& shared, int rank)
     for (int i = 0; i < early; ++i)
       load_weights(args, shared, i, tile.column, (range.begin + i) * kValues, rank);
   }
+  prefetch_map(args.x);
+  return early;
+}
+
+/// Keeps the ring full for all tiles of this cluster, of which `early` stages have weights. One thread.
+template <class T, class Products>
+__device__ void produce(const GemmArgs& args, const Shared<T>& shared, int rank, int early) {
+  constexpr int kValues = Products::kStageValues;
+  const KRange range = k_range<T>(args.k, kValues, rank);
   wait_for_producers();
   const int tokens = args.counts->tokens;
   const TileOrder<T> order = TileOrder<T>::of(args);
@@ -74,11 +83,13 @@ __device__ void consume(const GemmArgs& args, const Shared<T>& shared, int rank)
       skip(shared, at, range);
     if constexpr (T::kSplits > 1) {
       float sum[T::kOwnColumns / 2];
-      sum_splits(shared, d, sum, rank, round);
+      sum_splits(shared, d, sum, rank, round, order.goes_on(index, tokens));
       round ^= 1;
+      scale_rows(args, shared, tile.row + 16 * warp, sum);
       epilogue<T::kOwnColumns / 8>(args, sum, staging, tile.row + 16 * warp,
                                    tile.column + rank * T::kOwnColumns, tokens);
     } else {
+      scale_rows(args, shared, tile.row + 16 * warp, d);
       epilogue<T::kN / 8>(args, d, staging, tile.row + 16 * warp, tile.column, tokens);
     }
   }
@@ -89,21 +100,31 @@ __device__ void gemm(const GemmArgs& args) {
   extern __shared__ char memory[];
   launch_dependents();
   const Shared<T> shared = Shared<T>::at(memory);
-  if (threadIdx.x == 0) shared.init();
   const int rank = T::kBlocks > 1 ? static_cast<int>(cluster_rank()) : 0;
-  if constexpr (T::kBlocks > 1)
-    cluster_sync();
-  else
-    __syncthreads();
+  constexpr bool kMulticast = T::kShare == Share::kPair;  // into a block whose barriers must exist first
+  int early = 0;
+  if (threadIdx.x == kConsumers) {
+    shared.init();
+    if (!kMulticast) early = load_early<T, Products>(args, shared, rank);
+  }
+  __syncthreads();
+  if constexpr (T::kBlocks > 1) {
+    cluster_arrive_relaxed();
+    cluster_wait();
+  }
   if (warp_index() >= kConsumerWarps) {
     registers_decrease<kProducerRegisters>();
-    if (threadIdx.x == kConsumers) produce<T, Products>(args, shared, rank);
+    if (threadIdx.x == kConsumers) {
+      if (kMulticast) early = load_early<T, Products>(args, shared, rank);
+      produce<T, Products>(args, shared, rank, early);
+    }
+    if (warp_index() > kConsumerWarps) find_norms(args, shared, warp_index() - kConsumerWarps - 1);
   } else {
     registers_increase<kConsumerRegisters>();
     consume<T, Products>(args, shared, rank);
   }
-  // A peer may still write into this block's memory.
-  if constexpr (T::kBlocks > 1) cluster_sync();
+  // A peer may still arrive at this block's barriers; sums of a split have all come.
+  if constexpr (kMulticast) cluster_sync();
 }
 
 }  // namespace

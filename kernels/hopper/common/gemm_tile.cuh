@@ -19,6 +19,7 @@ constexpr int kGroupWarps = 4;  // of a warpgroup
 constexpr int kGroupThreads = kGroupWarps * kWarpThreads;
 constexpr int kConsumerWarps = 8;
 constexpr int kConsumers = kConsumerWarps * kWarpThreads;
+constexpr int kHelperWarps = 3;                       // beside the one that feeds the ring
 constexpr int kThreads = kConsumers + kGroupThreads;  // the last warpgroup feeds the ring
 constexpr int kGroupRows = 64;                        // of those a warpgroup multiplies
 constexpr int kTileM = 128;                           // rows of x in a tile, 64 a warpgroup
@@ -34,7 +35,7 @@ constexpr int kConsumerRegisters = 232;
 enum class Share {
   kNone,   // one block
   kPair,   // two tiles of rows on the same rows of W, which are loaded once for both
-  kSplit,  // one tile, each block takes a part of k
+  kSplit,  // one tile, each of two blocks takes a part of k
 };
 
 /// ScaleBytes: of a stage, for the scales of its rows of x.
@@ -51,10 +52,11 @@ struct Tile {
   static constexpr int kStageBytes = kXBytes + N * kRowBytes;
   static constexpr int kScaleBytes = ScaleBytes;
   static constexpr int kOwnColumns = N / kSplits;  // that a block adds up and stores
-  static constexpr int kSumBytes = kSplits > 1 ? N* kTileM * 4 : 0;
-  static constexpr int kBarriers = 2 * Stages + 2;
-  static constexpr int kSharedBytes =
-      1024 + Stages * (kStageBytes + ScaleBytes) + kConsumerWarps * kStagingBytes + kSumBytes + kBarriers * 8;
+  static constexpr int kSumBytes = kSplits > 1 ? kOwnColumns* kTileM * 4 : 0;
+  static constexpr int kBarriers = 2 * Stages + 3;
+  static constexpr int kSharedBytes = 1024 + Stages * (kStageBytes + ScaleBytes) +
+                                      kConsumerWarps * kStagingBytes + kSumBytes + kGemmNormRows * 4 +
+                                      kBarriers * 8;
   static_assert(kSharedBytes <= 232448, "more shared memory than a block can have");
   static_assert(kOwnColumns % 16 == 0);
 };
@@ -67,6 +69,7 @@ struct Shared {
   std::uint32_t staging;
   std::uint32_t sums;
   std::uint32_t x_scales;
+  std::uint32_t norms;  // 1 / rms of each row
   std::uint32_t barriers;
 
   __device__ static Shared at(const void* memory) {
@@ -75,7 +78,8 @@ struct Shared {
     s.staging = s.ring + T::kStages * T::kStageBytes;
     s.sums = s.staging + kConsumerWarps * kStagingBytes;
     s.x_scales = s.sums + T::kSumBytes;
-    s.barriers = s.x_scales + T::kStages * T::kScaleBytes;
+    s.norms = s.x_scales + T::kStages * T::kScaleBytes;
+    s.barriers = s.norms + kGemmNormRows * 4;
     return s;
   }
   __device__ std::uint32_t x(int stage) const { return ring + stage * T::kStageBytes; }
@@ -87,6 +91,7 @@ struct Shared {
   __device__ std::uint32_t taken() const {
     return barriers + 8 * (2 * T::kStages + 1);
   }  // all peers read theirs
+  __device__ std::uint32_t normed() const { return barriers + 8 * (2 * T::kStages + 2); }  // norms are there
 
   __device__ void init() const {
     constexpr int kReaders = T::kShare == Share::kPair ? T::kBlocks : 1;
@@ -94,8 +99,9 @@ struct Shared {
       barrier_init(full(s), 1);
       barrier_init(empty(s), kReaders * kConsumerWarps);
     }
-    barrier_init(summed(), T::kBlocks * kConsumerWarps);
-    barrier_init(taken(), T::kBlocks * kConsumerWarps);
+    barrier_init(summed(), 1);
+    barrier_init(taken(), kConsumerWarps);
+    barrier_init(normed(), kHelperWarps);
     barrier_init_fence();
   }
 };
@@ -143,6 +149,12 @@ struct TileOrder {
   __device__ int count() const { return m_units * n_tiles; }
   __device__ int first() const { return blockIdx.x / T::kBlocks; }
   __device__ int step() const { return gridDim.x / T::kBlocks; }
+  /// Whether this cluster has a tile with rows behind `index`.
+  __device__ bool goes_on(int index, int tokens) const {
+    for (index += step(); index < count(); index += step())
+      if (at(index, 0).unit_row < tokens) return true;
+    return false;
+  }
   __device__ TileAt at(int index, int rank) const {
     const int group = index / (kGroup * n_tiles);
     const int in_group = index - group * kGroup * n_tiles;
@@ -221,41 +233,42 @@ __device__ void release_stage(const Shared<T>& shared, int stage, int lane) {
 
 // ---- the sum over a cluster that split k ----
 
-/// Gives each block of the cluster its columns of the tile and adds them in the order of ranks.
+/// Adds the parts of both blocks of a cluster: each gets its half of the tile's columns. Sums arrive by stores that count at
+/// a barrier of the receiver: a release at cluster scope would be a fence of all writes of the chip. `more`: another tile
+/// follows, whose sums must not arrive before these are read.
 template <class T>
 __device__ void sum_splits(const Shared<T>& shared, const float (&part)[T::kN / 2],
-                           float (&sum)[T::kOwnColumns / 2], int rank, std::uint32_t round) {
+                           float (&sum)[T::kOwnColumns / 2], int rank, std::uint32_t round, bool more) {
+  static_assert(T::kSplits == 2);
   constexpr int kOwnGroups = T::kOwnColumns / 8;
+  constexpr int kGroupStride = kConsumers * 16;
   const int lane = threadIdx.x % kWarpThreads;
+  const std::uint32_t own = shared.sums + threadIdx.x * 16;
+  const std::uint32_t peer = peer_address(own, rank ^ 1);
+  const std::uint32_t peer_summed = peer_address(shared.summed(), rank ^ 1);
+  if (threadIdx.x == 0) barrier_expect(shared.summed(), kOwnGroups * kGroupStride);
   barrier_wait_cluster(shared.taken(), round ^ 1);
 #pragma unroll
-  for (int owner = 0; owner < T::kSplits; ++owner) {
-    const std::uint32_t slot =
-        peer_address(shared.sums, owner) + (rank * kOwnGroups * kConsumers + threadIdx.x) * 16;
-#pragma unroll
-    for (int j = 0; j < kOwnGroups; ++j) {
-      const float* d = part + 4 * (owner * kOwnGroups + j);
-      peer_store(slot + j * kConsumers * 16, make_float4(d[0], d[1], d[2], d[3]));
-    }
+  for (int j = 0; j < kOwnGroups; ++j) {
+    float4 v;
+    v.x = rank == 0 ? part[4 * (j + kOwnGroups)] : part[4 * j];
+    v.y = rank == 0 ? part[4 * (j + kOwnGroups) + 1] : part[4 * j + 1];
+    v.z = rank == 0 ? part[4 * (j + kOwnGroups) + 2] : part[4 * j + 2];
+    v.w = rank == 0 ? part[4 * (j + kOwnGroups) + 3] : part[4 * j + 3];
+    peer_store_counted(peer + j * kGroupStride, v, peer_summed);
   }
-  __syncwarp();
-  if (lane < T::kSplits) peer_arrive(peer_address(shared.summed(), lane));
-  barrier_wait_cluster(shared.summed(), round);
+  barrier_wait(shared.summed(), round);
 #pragma unroll
-  for (int i = 0; i < T::kOwnColumns / 2; ++i) sum[i] = 0.0F;
-  for (int from = 0; from < T::kSplits; ++from) {
-    const std::uint32_t slot = shared.sums + (from * kOwnGroups * kConsumers + threadIdx.x) * 16;
-#pragma unroll
-    for (int j = 0; j < kOwnGroups; ++j) {
-      const float4 v = shared_load(slot + j * kConsumers * 16);
-      sum[4 * j] += v.x;
-      sum[4 * j + 1] += v.y;
-      sum[4 * j + 2] += v.z;
-      sum[4 * j + 3] += v.w;
-    }
+  for (int j = 0; j < kOwnGroups; ++j) {
+    const float4 v = shared_load(own + j * kGroupStride);
+    sum[4 * j] = (rank == 0 ? part[4 * j] : part[4 * (j + kOwnGroups)]) + v.x;
+    sum[4 * j + 1] = (rank == 0 ? part[4 * j + 1] : part[4 * (j + kOwnGroups) + 1]) + v.y;
+    sum[4 * j + 2] = (rank == 0 ? part[4 * j + 2] : part[4 * (j + kOwnGroups) + 2]) + v.z;
+    sum[4 * j + 3] = (rank == 0 ? part[4 * j + 3] : part[4 * (j + kOwnGroups) + 3]) + v.w;
   }
+  if (!more) return;
   __syncwarp();
-  if (lane < T::kSplits) peer_arrive(peer_address(shared.taken(), lane));
+  if (lane == 0) peer_arrive_after_reads(peer_address(shared.taken(), rank ^ 1));
 }
 
 }  // namespace

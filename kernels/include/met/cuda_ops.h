@@ -68,7 +68,10 @@ struct ProjectionArgs {
   ProjectionTile tile;
 };
 
-/// Prefill GEMM (module `gemm`): the same sums and epilogues for many tokens, without `norm`, `scaled`, `squares`.
+/// Prefill GEMM (module `gemm`): the same sums and epilogues for many tokens. `norm` and `squares` are for steps of up to
+/// kGemmNormRows tokens; kResidual writes h * next_norm to `scaled` and its squares, one part for each `columns` of n that a
+/// block finishes.
+inline constexpr int kGemmNormRows = 256;
 struct GemmArgs {
   DeviceTensorMap weights;  // [n, k]
   DeviceTensorMap x;        // [tokens_max, k]
@@ -85,6 +88,11 @@ struct GemmArgs {
   Epilogue epilogue;
   std::int32_t tokens_max;   // rows of x that may come; set by the plan
   std::int32_t x_scales_ld;  // a multiple of 128, at least the rows of x
+  RowSquares norm;           // as ProjectionArgs, as what follows
+  const float* next_norm;
+  Bf16Bits* scaled;
+  float* squares;
+  std::int32_t squares_count;  // set by the plan
 };
 
 /// E4M3 rows for `gemm` (module `quantise`): v = x[t, k], or x[t, k] / rms(x[t]) * norm[k] where given; for each 128 of

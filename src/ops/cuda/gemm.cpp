@@ -17,6 +17,7 @@ constexpr int kRowBytes = 128;
 constexpr std::uint32_t kXBoxRows = 128;
 constexpr std::uint32_t kWeightBoxRows = 64;
 constexpr int kStagingBytes = 8 * 16 * kRowBytes;
+constexpr int kNextColumns = 128;  // of a block that also writes for the next norm
 
 constexpr int kOrder = 8;  // values that one store takes: n and k are multiples
 
@@ -26,17 +27,18 @@ enum class Share { kNone, kPair, kSplit };
 constexpr GemmTile tile(std::string_view entry, DType weights, int columns, Share share, int blocks,
                         int stages, double ns_k, double us_tile) {
   const int splits = share == Share::kSplit ? blocks : 1;
-  const int sums = splits > 1 ? columns * kTileRows * 4 : 0;
+  const int sums = splits > 1 ? columns / splits * kTileRows * 4 : 0;
   const int stage = (kTileRows + columns) * kRowBytes + (weights == DType::kF8E4M3 ? kTileRows * 4 : 0);
-  return {.entry = entry,
-          .weights = weights,
-          .columns = columns,
-          .blocks = blocks,
-          .m_tiles = share == Share::kPair ? blocks : 1,
-          .splits = splits,
-          .shared_bytes = 1024 + stages * stage + kStagingBytes + sums + (2 * stages + 2) * 8,
-          .ns_k = ns_k,
-          .us_tile = us_tile};
+  return {
+      .entry = entry,
+      .weights = weights,
+      .columns = columns,
+      .blocks = blocks,
+      .m_tiles = share == Share::kPair ? blocks : 1,
+      .splits = splits,
+      .shared_bytes = 1024 + stages * stage + kStagingBytes + sums + kGemmNormRows * 4 + (2 * stages + 3) * 8,
+      .ns_k = ns_k,
+      .us_tile = us_tile};
 }
 
 // Times from Qwen3-8B's shapes at 128 to 1,024 rows on an H200 (docs/performance.md).
@@ -45,15 +47,15 @@ constexpr GemmTile kTiles[] = {
     tile("gemm_bf16_192", DType::kBF16, 192, Share::kNone, 1, 5, 7.5, 4.5),
     tile("gemm_bf16_128_pair", DType::kBF16, 128, Share::kPair, 2, 6, 5.5, 3.5),
     tile("gemm_bf16_128", DType::kBF16, 128, Share::kNone, 1, 6, 5.4, 3.5),
-    tile("gemm_bf16_128_split2", DType::kBF16, 128, Share::kSplit, 2, 4, 6.5, 7.5),
+    tile("gemm_bf16_128_split2", DType::kBF16, 128, Share::kSplit, 2, 5, 5.6, 6.0),
     tile("gemm_bf16_64", DType::kBF16, 64, Share::kNone, 1, 8, 3.3, 3.5),
-    tile("gemm_bf16_64_split2", DType::kBF16, 64, Share::kSplit, 2, 6, 4.0, 7.0),
+    tile("gemm_bf16_64_split2", DType::kBF16, 64, Share::kSplit, 2, 8, 4.5, 4.1),
     tile("gemm_e4m3_128_pair", DType::kF8E4M3, 128, Share::kPair, 2, 6, 3.25, 5.0),
     tile("gemm_e4m3_128", DType::kF8E4M3, 128, Share::kNone, 1, 6, 3.15, 4.9),
     tile("gemm_e4m3_192", DType::kF8E4M3, 192, Share::kNone, 1, 5, 4.3, 5.0),
     tile("gemm_e4m3_64", DType::kF8E4M3, 64, Share::kNone, 1, 8, 2.6, 4.0),
-    tile("gemm_e4m3_64_split2", DType::kF8E4M3, 64, Share::kSplit, 2, 6, 2.6, 6.5),
-    tile("gemm_e4m3_128_split2", DType::kF8E4M3, 128, Share::kSplit, 2, 4, 3.4, 7.0),
+    tile("gemm_e4m3_64_split2", DType::kF8E4M3, 64, Share::kSplit, 2, 7, 2.8, 4.7),
+    tile("gemm_e4m3_128_split2", DType::kF8E4M3, 128, Share::kSplit, 2, 5, 3.6, 5.1),
 };
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
@@ -103,7 +105,8 @@ Result<DeviceTensorMap> map(gpu::GpuBackend& device, gpu::DevicePtr base, int ro
 std::span<const GemmTile> gemm_tiles() { return kTiles; }
 
 bool serves(const GemmTile& tile, const GemmShape& shape) {
-  return tile.weights == shape.weights && (!shape.block_scales || kScaleRows % tile.columns == 0);
+  return tile.weights == shape.weights && (!shape.block_scales || kScaleRows % tile.columns == 0) &&
+         (!shape.next_norm || tile.columns / tile.splits <= kNextColumns);
 }
 
 Result<GemmPlan> plan_gemm(gpu::GpuBackend& device, const GemmShape& shape) {
@@ -127,7 +130,8 @@ Result<GemmPlan> plan_gemm(gpu::GpuBackend& device, const GemmShape& shape, cons
       .kernel = look_up(device, shape.weights == DType::kF8E4M3 ? "gemm_e4m3" : "gemm", tile.entry),
       .shape = shape,
       .tile = &tile,
-      .grid = {static_cast<std::uint32_t>(clusters * tile.blocks)}};
+      .grid = {static_cast<std::uint32_t>(clusters * tile.blocks)},
+      .squares_count = ceil_div(shape.n, tile.columns / tile.splits)};
 }
 
 Result<DeviceTensorMap> gemm_weights_map(gpu::GpuBackend& device, gpu::DevicePtr weights, int n, int k,
@@ -142,6 +146,7 @@ Result<DeviceTensorMap> gemm_x_map(gpu::GpuBackend& device, gpu::DevicePtr x, in
 gpu::KernelLaunch gemm_launch(const GemmPlan& plan, const GemmArgs& args) {
   GemmArgs sized = args;
   sized.tokens_max = plan.shape.tokens_max;
+  sized.squares_count = plan.squares_count;
   gpu::KernelLaunch launch(plan.kernel, plan.grid, {kThreads},
                            static_cast<std::uint32_t>(plan.tile->shared_bytes));
   launch.cluster({static_cast<std::uint32_t>(plan.tile->blocks)}).scalar(sized).dependent();

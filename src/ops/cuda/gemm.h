@@ -26,6 +26,7 @@ struct GemmShape {
   DType weights = DType::kBF16;  ///< and x: BF16 or F8E4M3
   Epilogue epilogue = Epilogue::kStore;
   bool block_scales = false;  ///< E4M3: weights have a scale for 128 x 128 values, not for each row
+  bool next_norm = false;     ///< launches give GemmArgs::scaled, for up to kGemmNormRows tokens
 };
 
 /// One way to cut the product: an entry of a kernel and what it needs.
@@ -50,6 +51,7 @@ struct GemmPlan {
   GemmShape shape;
   const GemmTile* tile = nullptr;
   gpu::Dim3 grid;
+  int squares_count = 0;  ///< parts that kResidual writes for each row where `next_norm`
 };
 
 Result<GemmPlan> plan_gemm(gpu::GpuBackend& device, const GemmShape& shape);

@@ -1,5 +1,6 @@
 // Inputs and FP64 oracle of the products of many tokens.
 #include <cmath>
+#include <cstring>
 
 #include "ops/cuda/gemm.h"
 #include "ops/cuda/quantise.h"
@@ -16,7 +17,11 @@ struct GemmCase {
   bool bias;
   DType type = DType::kBF16;
   bool block_scales = false;
+  int norm_parts = 0;      // of each row's squares; 0: x is not normed
+  bool next_norm = false;  // kResidual also writes for the norm that reads it
 };
+
+constexpr float kEps = 1e-6F;
 
 bool gated(const GemmCase& s) { return s.epilogue == Epilogue::kSiluMul || s.epilogue == Epilogue::kGeluMul; }
 
@@ -38,12 +43,22 @@ std::vector<double> sums_of(const GemmCase& s, const double* x, const std::vecto
   return sums;
 }
 
+/// What the norm in front multiplies row t by.
+double norm_of(const GemmCase& s, const std::vector<float>& parts, int t) {
+  double total = 0;
+  for (int i = 0; i < s.norm_parts; ++i)
+    total += static_cast<double>(parts[static_cast<std::size_t>(t * s.norm_parts + i)]);
+  return s.norm_parts > 0 ? 1.0 / std::sqrt(total / s.k + static_cast<double>(kEps)) : 1.0;
+}
+
 /// Replaces the first `tokens` rows of `want`, which holds the rows as they were.
-void oracle(const GemmCase& s, const std::vector<double>& x, const std::vector<double>& weights,
-            const std::vector<float>& bias, std::vector<double>& want) {
+void oracle(const GemmCase& s, std::vector<double> x, const std::vector<double>& weights,
+            const std::vector<float>& bias, const std::vector<float>& parts, std::vector<double>& want) {
   const int width = gated(s) ? s.n / 2 : s.n;
   for (int t = 0; t < s.tokens; ++t) {
-    const std::vector<double> sums = sums_of(s, x.data() + static_cast<std::int64_t>(t) * s.k, weights, bias);
+    double* row = x.data() + static_cast<std::int64_t>(t) * s.k;
+    for (int k = 0; k < s.k; ++k) row[k] *= norm_of(s, parts, t);
+    const std::vector<double> sums = sums_of(s, row, weights, bias);
     for (int c = 0; c < width; ++c) {
       double& out =
           want[static_cast<std::size_t>(t) * static_cast<std::size_t>(width) + static_cast<std::size_t>(c)];
@@ -143,19 +158,25 @@ OpCase make_case(const GemmCase& s, bool timed) {
   OpCase op{
       .shape = std::to_string(s.tokens) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k) +
                kNames[static_cast<int>(s.epilogue)] + (s.bias ? " bias" : "") +
-               (s.block_scales ? " blocks" : ""),
+               (s.block_scales ? " blocks" : "") + (s.norm_parts > 0 ? " norm" : "") +
+               (s.next_norm ? " next" : ""),
       .buffers = {in.x, in.weights, raw(bias), bytes_of(y), raw(std::vector{StepCounts{s.tokens, 1, 1, 0}})},
       .outputs = {{.buffer = 3,
                    .tolerance = !e4m3      ? kBf16
                                 : gated(s) ? kE4m3Gated
                                            : kE4m3}}};
-  if (e4m3) {
-    op.buffers.push_back(raw(in.weight_scales));
-    op.buffers.push_back(raw(in.x_scales));
-  }
+  const auto rows = static_cast<std::size_t>(s.tokens_max);
+  std::vector<float> parts, next;
+  for (std::size_t i = 0; i < rows * static_cast<std::size_t>(s.norm_parts); ++i)
+    parts.push_back(static_cast<float>(rng.uniform(0.1, 2.0) * s.k / s.norm_parts));
+  for (int i = 0; i < s.n; ++i) next.push_back(static_cast<float>(rng.uniform(-2, 2)));
+  op.buffers.push_back(raw(in.weight_scales));
+  op.buffers.push_back(raw(in.x_scales));
+  op.buffers.push_back(raw(parts));
+  op.buffers.push_back(raw(next));
   if (!timed) {
     op.outputs[0].want = values_of(y);
-    oracle(s, in.x_values, in.weight_values, bias, op.outputs[0].want);
+    oracle(s, in.x_values, in.weight_values, bias, parts, op.outputs[0].want);
   }
   const double size = e4m3 ? 1 : 2;
   op.flops = 2.0 * s.tokens * s.n * s.k;
@@ -164,30 +185,66 @@ OpCase make_case(const GemmCase& s, bool timed) {
   return op;
 }
 
+enum Buffer { kX, kWeights, kBias, kY, kCounts, kWeightScales, kXScales, kParts, kNext, kScaled, kSquares };
+
+/// What a tile writes for the next norm: the rows of the residual times its weights, and a sum of squares for each group of
+/// columns.
+void add_next(const GemmCase& s, const ops::cuda::GemmPlan& plan, OpCase& op) {
+  const auto n = static_cast<std::size_t>(s.n);
+  const auto rows = static_cast<std::size_t>(s.tokens_max);
+  const auto parts = static_cast<std::size_t>(plan.squares_count);
+  const auto columns = static_cast<std::size_t>(plan.tile->columns / plan.tile->splits);
+  op.buffers.emplace_back(2 * rows * n);
+  op.buffers.emplace_back(4 * rows * parts);
+  const bool e4m3 = s.type == DType::kF8E4M3;
+  Output scaled{.buffer = kScaled,
+                .want = std::vector<double>(rows * n),
+                .tolerance = {"two BF16 roundings", 2 * kBf16Rounding, e4m3 ? 2.4e-2 : 1e-3}};
+  Output squares{.buffer = kSquares,
+                 .type = DType::kF32,
+                 .want = std::vector<double>(rows * parts),
+                 .tolerance = {"squares of BF16 roundings", 2 * kBf16Rounding, e4m3 ? 1.0 : 0.05}};
+  const std::vector<double>& h = op.outputs[0].want;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(s.tokens) * n && !h.empty(); ++i) {
+    float weight = 0;
+    std::memcpy(&weight, op.buffers[kNext].data() + i % n * sizeof weight, sizeof weight);
+    scaled.want[i] = h[i] * static_cast<double>(weight);
+    squares.want[i / n * parts + i % n / columns] += h[i] * h[i];
+  }
+  op.outputs.push_back(std::move(scaled));
+  op.outputs.push_back(std::move(squares));
+}
+
 /// The case as a tile computes it.
 OpCase with_plan(GpuBackend& gpu, OpCase op, const GemmCase& s, const ops::cuda::GemmPlan& plan) {
   op.op = std::string(plan.tile->entry);
+  if (s.next_norm) add_next(s, plan, op);
   op.launch = [=, &gpu](std::span<const DevicePtr> p) -> Result<std::vector<KernelLaunch>> {
-    MET_ASSIGN(const DeviceTensorMap x, ops::cuda::gemm_x_map(gpu, p[0], s.tokens_max, s.k, s.type));
-    MET_ASSIGN(const DeviceTensorMap weights, ops::cuda::gemm_weights_map(gpu, p[1], s.n, s.k, s.type));
+    MET_ASSIGN(const DeviceTensorMap x, ops::cuda::gemm_x_map(gpu, p[kX], s.tokens_max, s.k, s.type));
+    MET_ASSIGN(const DeviceTensorMap weights,
+               ops::cuda::gemm_weights_map(gpu, p[kWeights], s.n, s.k, s.type));
     const bool e4m3 = s.type == DType::kF8E4M3;
-    auto* y = reinterpret_cast<Bf16Bits*>(p[3].value);
-    const auto floats = [&](std::size_t i) { return reinterpret_cast<const float*>(p[i].value); };
-    return std::vector{
-        ops::cuda::gemm_launch(plan, {.weights = weights,
-                                      .x = x,
-                                      .counts = reinterpret_cast<const StepCounts*>(p[4].value),
-                                      .weight_scales = e4m3 ? floats(5) : nullptr,
-                                      .x_scales = e4m3 ? floats(6) : nullptr,
-                                      .bias = s.bias ? floats(2) : nullptr,
-                                      .residual = y,
-                                      .y = y,
-                                      .ldy = gated(s) ? s.n / 2 : s.n,
-                                      .n = s.n,
-                                      .k = s.k,
-                                      .block_scales = s.block_scales,
-                                      .epilogue = s.epilogue,
-                                      .x_scales_ld = ops::cuda::quantise_scales_ld(s.tokens_max)})};
+    auto* y = reinterpret_cast<Bf16Bits*>(p[kY].value);
+    const auto floats = [&](std::size_t i) { return reinterpret_cast<float*>(p[i].value); };
+    return std::vector{ops::cuda::gemm_launch(
+        plan, {.weights = weights,
+               .x = x,
+               .counts = reinterpret_cast<const StepCounts*>(p[kCounts].value),
+               .weight_scales = e4m3 ? floats(kWeightScales) : nullptr,
+               .x_scales = e4m3 ? floats(kXScales) : nullptr,
+               .bias = s.bias ? floats(kBias) : nullptr,
+               .residual = y,
+               .y = y,
+               .ldy = gated(s) ? s.n / 2 : s.n,
+               .n = s.n,
+               .k = s.k,
+               .block_scales = s.block_scales,
+               .epilogue = s.epilogue,
+               .x_scales_ld = ops::cuda::quantise_scales_ld(s.tokens_max),
+               .norm = {s.norm_parts > 0 ? floats(kParts) : nullptr, s.norm_parts, kEps},
+               .next_norm = s.next_norm ? floats(kNext) : nullptr,
+               .scaled = s.next_norm ? reinterpret_cast<Bf16Bits*>(p[kScaled].value) : nullptr,
+               .squares = s.next_norm ? floats(kSquares) : nullptr})};
   };
   return op;
 }
@@ -198,13 +255,25 @@ ops::cuda::GemmShape shape_of(const GemmCase& s) {
           .tokens_max = s.tokens_max,
           .weights = s.type,
           .epilogue = s.epilogue,
-          .block_scales = s.block_scales};
+          .block_scales = s.block_scales,
+          .next_norm = s.next_norm};
 }
 
 /// Adds the case with the tile that is planned for it.
 Result<> add_planned(GpuBackend& gpu, const GemmCase& s, bool timed, std::vector<OpCase>& cases) {
   MET_ASSIGN(const auto plan, ops::cuda::plan_gemm(gpu, shape_of(s)));
   cases.push_back(with_plan(gpu, make_case(s, timed), s, plan));
+  return {};
+}
+
+/// The case with every tile that serves it.
+Result<> add_all(GpuBackend& gpu, const GemmCase& s, bool timed, std::vector<OpCase>& cases) {
+  const OpCase op = make_case(s, timed);
+  for (const ops::cuda::GemmTile& tile : ops::cuda::gemm_tiles()) {
+    if (!ops::cuda::serves(tile, shape_of(s))) continue;
+    MET_ASSIGN(const auto plan, ops::cuda::plan_gemm(gpu, shape_of(s), tile));
+    cases.push_back(with_plan(gpu, op, s, plan));
+  }
   return {};
 }
 
@@ -226,23 +295,45 @@ Result<std::vector<OpCase>> timed_cases(GpuBackend& gpu) {
   return cases;
 }
 
-/// The case with every tile that serves it.
-Result<> add_all(GpuBackend& gpu, const GemmCase& s, std::vector<OpCase>& cases) {
-  const OpCase op = make_case(s, false);
-  for (const ops::cuda::GemmTile& tile : ops::cuda::gemm_tiles()) {
-    if (!ops::cuda::serves(tile, shape_of(s))) continue;
-    MET_ASSIGN(const auto plan, ops::cuda::plan_gemm(gpu, shape_of(s), tile));
-    cases.push_back(with_plan(gpu, op, s, plan));
-  }
-  return {};
-}
-
 constexpr GemmCase kBf16Cases[] = {
-    {0, 3, 128, 64, Epilogue::kStore, false},        {1, 1, 96, 64, Epilogue::kStore, true},
-    {5, 9, 448, 192, Epilogue::kResidual, false},    {7, 200, 320, 128, Epilogue::kSiluMul, false},
-    {65, 66, 256, 72, Epilogue::kGeluMul, true},     {129, 140, 200, 136, Epilogue::kStore, false},
-    {257, 300, 640, 520, Epilogue::kSiluMul, false}, {190, 512, 576, 1536, Epilogue::kResidual, true},
+    {0, 3, 128, 64, Epilogue::kStore, false},
+    {1, 1, 96, 64, Epilogue::kStore, true},
+    {5, 9, 448, 192, Epilogue::kResidual, false},
+    {7, 200, 320, 128, Epilogue::kSiluMul, false},
+    {65, 66, 256, 72, Epilogue::kGeluMul, true},
+    {129, 140, 200, 136, Epilogue::kStore, false},
+    {257, 300, 640, 520, Epilogue::kSiluMul, false},
+    {190, 512, 576, 1536, Epilogue::kResidual, true},
     {2500, 2560, 384, 64, Epilogue::kStore, false},  // more than one group of rows
+    {.tokens = 129,
+     .tokens_max = 256,
+     .n = 328,
+     .k = 136,
+     .epilogue = Epilogue::kStore,
+     .bias = true,
+     .norm_parts = 5},
+    {.tokens = 250,
+     .tokens_max = 256,
+     .n = 640,
+     .k = 520,
+     .epilogue = Epilogue::kSiluMul,
+     .bias = false,
+     .norm_parts = 128},
+    {.tokens = 77,
+     .tokens_max = 128,
+     .n = 456,
+     .k = 320,
+     .epilogue = Epilogue::kResidual,
+     .bias = true,
+     .next_norm = true},
+    {.tokens = 250,
+     .tokens_max = 256,
+     .n = 4096,
+     .k = 192,
+     .epilogue = Epilogue::kResidual,
+     .bias = false,
+     .norm_parts = 64,
+     .next_norm = true},
 };
 constexpr auto kE4m3 = DType::kF8E4M3;
 constexpr GemmCase kE4m3Cases[] = {
@@ -255,6 +346,23 @@ constexpr GemmCase kE4m3Cases[] = {
     {257, 300, 640, 576, Epilogue::kSiluMul, false, kE4m3},
     {190, 512, 576, 1536, Epilogue::kResidual, true, kE4m3, true},
     {2500, 2560, 384, 64, Epilogue::kStore, false, kE4m3},
+    {.tokens = 130,
+     .tokens_max = 256,
+     .n = 640,
+     .k = 576,
+     .epilogue = Epilogue::kSiluMul,
+     .bias = false,
+     .type = kE4m3,
+     .norm_parts = 64},
+    {.tokens = 250,
+     .tokens_max = 256,
+     .n = 576,
+     .k = 320,
+     .epilogue = Epilogue::kResidual,
+     .bias = true,
+     .type = kE4m3,
+     .norm_parts = 7,
+     .next_norm = true},
 };
 /// Few rows of large weights.
 constexpr GemmCase kModelCases[] = {
@@ -270,8 +378,8 @@ constexpr GemmCase kModelCases[] = {
 Result<std::vector<OpCase>> gemm_cases(GpuBackend& gpu, bool timed) {
   if (timed) return timed_cases(gpu);
   std::vector<OpCase> cases;
-  for (const GemmCase& s : kBf16Cases) MET_TRY(add_all(gpu, s, cases));
-  for (const GemmCase& s : kE4m3Cases) MET_TRY(add_all(gpu, s, cases));
+  for (const GemmCase& s : kBf16Cases) MET_TRY(add_all(gpu, s, false, cases));
+  for (const GemmCase& s : kE4m3Cases) MET_TRY(add_all(gpu, s, false, cases));
   for (const GemmCase& s : kModelCases) MET_TRY(add_planned(gpu, s, false, cases));
   return cases;
 }
