@@ -10,7 +10,7 @@ namespace met::layers::cuda {
 
 namespace {
 
-constexpr int kProjectionRows = 64;   // of the largest decode step whose products are projections
+constexpr int kProjectionRows = 64;   // of the largest decode step whose products are projections, not gemm
 constexpr int kSmallestPrefill = 64;  // tokens that the least prefill plan is for
 // With few rows the projections before and behind attention leave room for it on their multiprocessors (0: they need not).
 constexpr int kFewRows = 8;
@@ -89,11 +89,6 @@ const ops::cuda::GemmTile& invariant_tile(DType weights) {
   return *it;
 }
 
-bool has_block_scales(const DecoderLayerWeights& layer) {
-  return layer.qkv.block_scales || layer.out.block_scales || layer.gate_up.block_scales ||
-         layer.down.block_scales;
-}
-
 std::size_t bytes_of_inputs(const Decoder::Limits& limits) {
   // A bucket may be larger than the step that it serves.
   const StepCapacity largest{limits.step.tokens + limits.step.rows, limits.step.rows,
@@ -116,7 +111,6 @@ Decoder::Decoder(gpu::GpuBackend& device, const config::ModelConfig& config, Dec
       config_(config),
       weights_(std::move(weights)),
       limits_(limits),
-      block_scales_(std::ranges::any_of(weights_.layers, has_block_scales)),
       routes_(device),
       input_bytes_(bytes_of_inputs(limits)),
       cache_block_bytes_(bytes_of(limits.cache, ops::kv_elements(1, config.kv_heads, config.head_dim))),
@@ -158,11 +152,26 @@ bool Decoder::reads_codes(DeviceMatrix DecoderLayerWeights::* matrix) const {
   });
 }
 
-// Larger decode steps are bound by arithmetic: they go the way of prefill (docs/performance.md, Hopper). With
-// --batch-invariant all rows go that way, for their bits must not depend on what else is in the step; and where weights
-// have a scale a block, which the decode projection does not read.
-bool Decoder::projects(int bucket) const {
-  return bucket <= kProjectionRows && !limits_.batch_invariant && !block_scales_;
+// With --batch-invariant all rows go one way, for their bits must not depend on what else is in the step.
+bool Decoder::splits_norms(int bucket) const { return bucket <= kGemmNormRows && !limits_.batch_invariant; }
+
+// Projections stream weights for few rows; larger steps are bound by arithmetic too (docs/performance.md, Hopper). Scales
+// of blocks are read by gemm alone.
+Result<Decoder::DecodeProduct> Decoder::plan_decode_product(const DeviceMatrix& matrix, int bucket,
+                                                            Epilogue epilogue, int shared_max) {
+  DecodeProduct product;
+  if (bucket <= kProjectionRows && !matrix.block_scales) {
+    MET_ASSIGN(product.projection, plan_projection(matrix, bucket, epilogue, shared_max));
+  } else {
+    MET_ASSIGN(product.gemm, plan_gemm(matrix, bucket, epilogue, epilogue == Epilogue::kResidual));
+    if (matrix.type == DType::kF8E4M3) {
+      MET_ASSIGN(product.quantise,
+                 ops::cuda::plan_quantise(device_, {.k = static_cast<int>(matrix.k), .tokens = bucket}));
+    }
+  }
+  MET_CHECK(epilogue != Epilogue::kResidual || product.squares_count() <= kSquareParts,
+            "a product has more tiles than the buffer of squares has room for");
+  return product;
 }
 
 Result<ops::cuda::ProjectionPlan> Decoder::plan_projection(const DeviceMatrix& matrix, int bucket,
@@ -175,8 +184,6 @@ Result<ops::cuda::ProjectionPlan> Decoder::plan_projection(const DeviceMatrix& m
                                                   .weights = matrix.type,
                                                   .epilogue = epilogue,
                                                   .shared_max = bucket <= kFewRows ? shared_max : 0}));
-  MET_CHECK(epilogue != Epilogue::kResidual || made.squares_count <= kSquareParts,
-            "a projection has more tiles than the buffer of squares has room for");
   log_route("projection", bucket, matrix.n, matrix.k,
             std::to_string(made.columns) + " columns, tiles of " + std::to_string(made.tile.rows) +
                 " rows, k in " + std::to_string(made.tile.split) + ", " + std::to_string(made.tile.stages) +
@@ -194,10 +201,10 @@ Result<> Decoder::plan_decode() {
     plans.bucket = bucket;
     const auto plan = [&](Epilogue epilogue, int shared_max = 0) {
       return [this, bucket, epilogue, shared_max](const DeviceMatrix& matrix) {
-        return plan_projection(matrix, bucket, epilogue, shared_max);
+        return plan_decode_product(matrix, bucket, epilogue, shared_max);
       };
     };
-    if (projects(bucket)) {
+    if (splits_norms(bucket)) {
       MET_TRY(plan_product(&Weights::qkv, plans.qkv, plan(Epilogue::kStore, kSharedBeforeAttention)));
       MET_TRY(plan_product(&Weights::out, plans.out, plan(join, kSharedBehindAttention)));
       MET_TRY(plan_product(&Weights::gate_up, plans.gate_up, plan(activation)));
@@ -226,13 +233,15 @@ Result<> Decoder::plan_decode() {
   return {};
 }
 
-Result<ops::cuda::GemmPlan> Decoder::plan_gemm(const DeviceMatrix& matrix, int tokens, Epilogue epilogue) {
+Result<ops::cuda::GemmPlan> Decoder::plan_gemm(const DeviceMatrix& matrix, int tokens, Epilogue epilogue,
+                                               bool next_norm) {
   const ops::cuda::GemmShape shape{.n = static_cast<int>(matrix.n),
                                    .k = static_cast<int>(matrix.k),
                                    .tokens_max = tokens,
                                    .weights = matrix.type,
                                    .epilogue = epilogue,
-                                   .block_scales = matrix.block_scales};
+                                   .block_scales = matrix.block_scales,
+                                   .next_norm = next_norm};
   MET_ASSIGN(auto made, limits_.batch_invariant
                             ? ops::cuda::plan_gemm(device_, shape, invariant_tile(matrix.type))
                             : ops::cuda::plan_gemm(device_, shape));

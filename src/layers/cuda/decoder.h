@@ -92,10 +92,17 @@ class Decoder {
       return *plan;
     }
   };
-  /// Plans of products only where projects(bucket).
+  /// A product of a decode step: one of both.
+  struct DecodeProduct {
+    std::optional<ops::cuda::ProjectionPlan> projection;
+    std::optional<ops::cuda::GemmPlan> gemm;
+    ops::cuda::QuantisePlan quantise;  ///< of the rows that `gemm` reads, where weights are E4M3
+    int squares_count() const { return projection ? projection->squares_count : gemm->squares_count; }
+  };
+  /// Plans of products only where splits_norms(bucket).
   struct DecodePlans {
     int bucket = 0;
-    ByStorage<ops::cuda::ProjectionPlan> qkv, out, gate_up, down;
+    ByStorage<DecodeProduct> qkv, out, gate_up, down;
     ops::cuda::DecodeAttentionPlan attention;
     ops::cuda::EmbeddingDevicePlan embedding;
     ops::cuda::ResidualNormPlan norm;
@@ -126,17 +133,21 @@ class Decoder {
   Decoder(gpu::GpuBackend& device, const config::ModelConfig& config, DecoderWeights weights,
           const Limits& limits);
   Result<> plan_decode();
-  /// Whether a decode step's products are projections, not those of prefill.
-  bool projects(int bucket) const;
+  /// Whether decode steps leave norms to the products around them; the others go the way of steps with prefill rows.
+  bool splits_norms(int bucket) const;
   /// Whether some layer has this matrix in E4M3, for which prefill turns rows into E4M3.
   bool reads_codes(DeviceMatrix DecoderLayerWeights::* matrix) const;
   /// A plan for every storage of one matrix, made by `make` from a matrix that has it.
   template <class Plan, class Make>
   Result<> plan_product(DeviceMatrix DecoderLayerWeights::* matrix, ByStorage<Plan>& plans, const Make& make);
+  Result<DecodeProduct> plan_decode_product(const DeviceMatrix& matrix, int bucket, Epilogue epilogue,
+                                            int shared_max);
   Result<ops::cuda::ProjectionPlan> plan_projection(const DeviceMatrix& matrix, int bucket, Epilogue epilogue,
                                                     int shared_max);
   Result<> plan_prefill();
-  Result<ops::cuda::GemmPlan> plan_gemm(const DeviceMatrix& matrix, int tokens, Epilogue epilogue);
+  /// `next_norm`: kResidual also writes what the next norm needs.
+  Result<ops::cuda::GemmPlan> plan_gemm(const DeviceMatrix& matrix, int tokens, Epilogue epilogue,
+                                        bool next_norm = false);
   void log_route(std::string_view op, int tokens, std::int64_t n, std::int64_t k, const std::string& route);
   const DecodePlans& plans_for(int bucket) const;
   const ops::cuda::ProjectionPlan& head_plan(std::int64_t rows) const;
@@ -152,10 +163,20 @@ class Decoder {
                  const gpu::DeviceMemory* next_norm, gpu::Stream stream) const;
   Result<> decode_attention(std::size_t layer, const DecodePlans& plans, const StepLayout& at,
                             gpu::Stream stream) const;
-  Result<> decode_join(const ByStorage<ops::cuda::ProjectionPlan>& product, const DeviceMatrix& matrix,
-                       gpu::DevicePtr x, const gpu::DeviceMemory& post_norm, const gpu::DeviceMemory& next,
-                       const DecodePlans& plans, const StepLayout& at, RowSquares& norm,
-                       gpu::Stream stream) const;
+  /// A decode step's product and the rows that it reads.
+  struct DecodeInput {
+    const DecodeProduct& plan;
+    const DeviceMatrix& matrix;
+    const DeviceTensorMap& weights;
+    gpu::DevicePtr x;
+    const RowMaps& rows;
+  };
+  /// `to`: what the product writes, and the norm in front of it; the rest is filled in.
+  Result<> decode_product(const DecodeInput& in, ops::cuda::ProjectionTensors to, const StepLayout& at,
+                          gpu::Stream stream) const;
+  Result<> decode_join(const DecodeInput& in, const gpu::DeviceMemory& post_norm,
+                       const gpu::DeviceMemory& next, const DecodePlans& plans, const StepLayout& at,
+                       RowSquares& norm, gpu::Stream stream) const;
   Result<> decode_layer(std::size_t layer, const DecodePlans& plans, const StepLayout& at, RowSquares& norm,
                         gpu::Stream stream) const;
   Result<> prefill_attention(std::size_t layer, const Mixed& step, const PrefillPlans& plans,
@@ -170,6 +191,9 @@ class Decoder {
     std::int64_t width = 0;  ///< of y
     Epilogue epilogue = Epilogue::kStore;
   };
+  /// Arguments of a product by `gemm`, but for what it writes and its norms.
+  GemmArgs gemm_args(const DeviceMatrix& matrix, const DeviceTensorMap& weights, const RowMaps& x,
+                     const StepLayout& at) const;
   Result<> multiply(const Product& product, const StepLayout& at, gpu::Stream stream) const;
   Result<> quantise_rows(const ops::cuda::QuantisePlan& plan, gpu::DevicePtr x, const gpu::DeviceMemory* norm,
                          const DeviceMatrix& matrix, const StepLayout& at, gpu::Stream stream) const;
@@ -185,7 +209,6 @@ class Decoder {
   config::ModelConfig config_;
   DecoderWeights weights_;
   Limits limits_;
-  bool block_scales_ = false;  ///< of some matrix
   gpu::OpCache routes_;
   std::vector<DecodePlans> decode_plans_;              ///< by bucket
   std::vector<ops::cuda::ProjectionPlan> head_plans_;  ///< by rows, 8 to kHeadRows

@@ -62,34 +62,44 @@ Result<> Decoder::decode_attention(std::size_t layer, const DecodePlans& plans, 
                                      stream);
 }
 
+Result<> Decoder::decode_product(const DecodeInput& in, ops::cuda::ProjectionTensors to, const StepLayout& at,
+                                 gpu::Stream stream) const {
+  if (in.plan.projection) {
+    to.weights = in.matrix.data.data();
+    to.x = in.x;
+    to.counts = inputs_ + at.counts;
+    to.weight_scales = in.matrix.scales.data();
+    to.bias = in.matrix.bias.data();
+    return ops::cuda::projection(*in.plan.projection, to, stream);
+  }
+  MET_TRY(quantise_rows(in.plan.quantise, in.x, nullptr, in.matrix, at, stream));
+  GemmArgs args = gemm_args(in.matrix, in.weights, in.rows, at);
+  args.residual = at_device<Bf16Bits>(to.residual);
+  args.y = at_device<Bf16Bits>(to.y);
+  args.ldy = to.ldy;
+  args.epilogue = in.plan.gemm->shape.epilogue;
+  args.norm = to.norm;
+  args.next_norm = at_device<const float>(to.next_norm);
+  args.scaled = at_device<Bf16Bits>(to.scaled);
+  args.squares = at_device<float>(to.squares);
+  return ops::cuda::gemm(*in.plan.gemm, args, stream);
+}
+
 // A block's output joins the residual stream; the input of the norm `next` is made, which `norm` then describes.
-Result<> Decoder::decode_join(const ByStorage<ops::cuda::ProjectionPlan>& product, const DeviceMatrix& matrix,
-                              gpu::DevicePtr x, const gpu::DeviceMemory& post_norm,
+Result<> Decoder::decode_join(const DecodeInput& in, const gpu::DeviceMemory& post_norm,
                               const gpu::DeviceMemory& next, const DecodePlans& plans, const StepLayout& at,
                               RowSquares& norm, gpu::Stream stream) const {
-  const ops::cuda::ProjectionPlan& plan = product.of(matrix);
-  ops::cuda::ProjectionTensors tensors{.weights = matrix.data.data(),
-                                       .x = x,
-                                       .counts = inputs_ + at.counts,
-                                       .weight_scales = matrix.scales.data(),
-                                       .bias = matrix.bias.data(),
-                                       .norm = {},
-                                       .residual = {},
-                                       .y = {},
-                                       .next_norm = {},
-                                       .scaled = {},
-                                       .squares = {},
-                                       .ldy = config_.hidden};
+  ops::cuda::ProjectionTensors to{.ldy = config_.hidden};
   if (!config_.post_norms) {
-    tensors.residual = tensors_.hidden;
-    tensors.next_norm = next.data();
-    tensors.scaled = tensors_.scaled;
-    tensors.squares = tensors_.squares;
-    norm.count = plan.squares_count;
-    return ops::cuda::projection(plan, tensors, stream);
+    to.residual = tensors_.hidden;
+    to.next_norm = next.data();
+    to.scaled = tensors_.scaled;
+    to.squares = tensors_.squares;
+    norm.count = in.plan.squares_count();
+    return decode_product(in, to, at, stream);
   }
-  tensors.y = tensors_.branch;
-  MET_TRY(ops::cuda::projection(plan, tensors, stream));
+  to.y = tensors_.branch;
+  MET_TRY(decode_product(in, to, at, stream));
   norm.count = 1;
   ResidualNormArgs args = norm_args(at);
   args.branch = at_device<const Bf16Bits>(tensors_.branch);
@@ -112,36 +122,22 @@ MoeBlock::Rows Decoder::moe_rows(const StepLayout& at, const gpu::DeviceMemory* 
 Result<> Decoder::decode_layer(std::size_t layer, const DecodePlans& plans, const StepLayout& at,
                                RowSquares& norm, gpu::Stream stream) const {
   const DecoderLayerWeights& w = weights_.layers[layer];
-  const auto project = [&](const ByStorage<ops::cuda::ProjectionPlan>& product, const DeviceMatrix& matrix,
-                           gpu::DevicePtr y, std::int64_t width) {
-    return ops::cuda::projection(product.of(matrix),
-                                 {.weights = matrix.data.data(),
-                                  .x = tensors_.scaled,
-                                  .counts = inputs_ + at.counts,
-                                  .weight_scales = matrix.scales.data(),
-                                  .bias = matrix.bias.data(),
-                                  .norm = norm,
-                                  .residual = {},
-                                  .y = y,
-                                  .next_norm = {},
-                                  .scaled = {},
-                                  .squares = {},
-                                  .ldy = width},
-                                 stream);
-  };
-  MET_TRY(project(plans.qkv, w.qkv, tensors_.qkv, w.qkv.n));
+  const LayerMaps& maps = maps_[layer];
+  MET_TRY(decode_product({plans.qkv.of(w.qkv), w.qkv, maps.qkv, tensors_.scaled, hidden_map_},
+                         {.norm = norm, .y = tensors_.qkv, .ldy = w.qkv.n}, at, stream));
   MET_TRY(decode_attention(layer, plans, at, stream));
-  MET_TRY(decode_join(plans.out, w.out, tensors_.attention, w.post_attention_norm, w.ffn_norm, plans, at,
-                      norm, stream));
+  MET_TRY(decode_join({plans.out.of(w.out), w.out, maps.out, tensors_.attention, attention_map_},
+                      w.post_attention_norm, w.ffn_norm, plans, at, norm, stream));
   if (w.sparse())
     return moe_->decode(layer, plans.bucket, w.moe, moe_rows(at, &next_norm(layer)), norm, stream);
-  MET_TRY(project(plans.gate_up, w.gate_up, tensors_.ffn, config_.ffn));
-  return decode_join(plans.down, w.down, tensors_.ffn, w.post_ffn_norm, next_norm(layer), plans, at, norm,
-                     stream);
+  MET_TRY(decode_product({plans.gate_up.of(w.gate_up), w.gate_up, maps.gate_up, tensors_.scaled, hidden_map_},
+                         {.norm = norm, .y = tensors_.ffn, .ldy = config_.ffn}, at, stream));
+  return decode_join({plans.down.of(w.down), w.down, maps.down, tensors_.ffn, ffn_map_}, w.post_ffn_norm,
+                     next_norm(layer), plans, at, norm, stream);
 }
 
 Result<> Decoder::decode(int bucket, gpu::Stream stream) const {
-  if (!projects(bucket))
+  if (!splits_norms(bucket))
     return mixed({.capacity = {bucket, bucket, bucket}, .decode_rows = true, .prefill_rows = false}, stream);
   const StepLayout at({bucket, bucket, bucket});
   const DecodePlans& plans = plans_for(bucket);
@@ -189,26 +185,29 @@ Result<> Decoder::prefill_attention(std::size_t layer, const Mixed& step, const 
   return ops::cuda::prefill_attention(prefill_attention_, args, stream);
 }
 
+GemmArgs Decoder::gemm_args(const DeviceMatrix& matrix, const DeviceTensorMap& weights, const RowMaps& x,
+                            const StepLayout& at) const {
+  const bool codes = matrix.type == DType::kF8E4M3;
+  GemmArgs args{};
+  args.weights = weights;
+  args.x = codes ? x.e4m3 : x.bf16;
+  args.counts = at_device<const StepCounts>(inputs_, at.counts);
+  args.weight_scales = at_device<const float>(matrix.scales);
+  args.x_scales = codes ? at_device<const float>(tensors_.row_scales) : nullptr;
+  args.x_scales_ld = codes ? scales_ld_ : 0;
+  args.bias = at_device<const float>(matrix.bias);
+  args.n = static_cast<std::int32_t>(matrix.n);
+  args.k = static_cast<std::int32_t>(matrix.k);
+  args.block_scales = matrix.block_scales;
+  return args;
+}
+
 Result<> Decoder::multiply(const Product& p, const StepLayout& at, gpu::Stream stream) const {
-  const bool join = p.epilogue == Epilogue::kResidual;
-  const bool quantised = p.matrix.type == DType::kF8E4M3;
-  return ops::cuda::gemm(p.plans.of(p.matrix),
-                         {.weights = p.weights,
-                          .x = quantised ? p.x.e4m3 : p.x.bf16,
-                          .counts = at_device<const StepCounts>(inputs_, at.counts),
-                          .weight_scales = at_device<const float>(p.matrix.scales),
-                          .x_scales = quantised ? at_device<const float>(tensors_.row_scales) : nullptr,
-                          .bias = at_device<const float>(p.matrix.bias),
-                          .residual = join ? at_device<Bf16Bits>(p.y) : nullptr,
-                          .y = join ? nullptr : at_device<Bf16Bits>(p.y),
-                          .ldy = p.width,
-                          .n = static_cast<std::int32_t>(p.matrix.n),
-                          .k = static_cast<std::int32_t>(p.matrix.k),
-                          .block_scales = p.matrix.block_scales,
-                          .epilogue = p.epilogue,
-                          .tokens_max = 0,
-                          .x_scales_ld = quantised ? scales_ld_ : 0},
-                         stream);
+  GemmArgs args = gemm_args(p.matrix, p.weights, p.x, at);
+  (p.epilogue == Epilogue::kResidual ? args.residual : args.y) = at_device<Bf16Bits>(p.y);
+  args.ldy = p.width;
+  args.epilogue = p.epilogue;
+  return ops::cuda::gemm(p.plans.of(p.matrix), args, stream);
 }
 
 // E4M3 weights read E4M3 rows; BF16 weights read `x` itself.

@@ -61,7 +61,7 @@ class DecoderTest : public ::testing::Test {
       w.gate_up = matrix(layer.gate_up, 2 * kFfn, kHidden);
       w.down = matrix(layer.down, kHidden, kFfn);
     }
-    Decoder::Limits limits{.step = {.tokens = 64, .rows = 8, .logits = 8}, .buckets = {8}};
+    Decoder::Limits limits{.step = {.tokens = 96, .rows = 96, .logits = 96}, .buckets = {8, 96}};
     limits.table = 64;
     limits.blocks = 4;
     limits.positions = 64;
@@ -85,9 +85,9 @@ class DecoderTest : public ::testing::Test {
     }
     return out;
   }
-  std::vector<std::string> decode() {
+  std::vector<std::string> decode(int rows) {
     const std::size_t begin = device_.launches().size();
-    EXPECT_TRUE(decoder_->decode(8, device_.default_stream()));
+    EXPECT_TRUE(decoder_->decode(rows, device_.default_stream()));
     return launched(begin);
   }
   std::vector<std::string> prefill() {
@@ -116,7 +116,7 @@ class DecoderTest : public ::testing::Test {
 TEST_F(DecoderTest, EachMatrixIsMultipliedAsItIsStored) {
   make({{Stored::kRows, Stored::kRows, Stored::kRows, Stored::kFloats},
         {Stored::kFloats, Stored::kFloats, Stored::kFloats, Stored::kRows}});
-  EXPECT_THAT(decode(),
+  EXPECT_THAT(decode(8),
               ElementsAre("projection_e4m3", "projection_e4m3", "projection_e4m3", "projection", "projection",
                           "projection", "projection", "projection_e4m3", "projection"));
   EXPECT_THAT(prefill(), ElementsAre("quantise", "gemm_e4m3", "quantise", "gemm_e4m3", "quantise",
@@ -145,6 +145,36 @@ TEST_F(DecoderTest, Fp8ProductsReadRowsInFp8) {
     EXPECT_NE(products[e4m3].weight_scales, nullptr);
     EXPECT_EQ(reinterpret_cast<std::uint64_t>(products[e4m3].x_scales), tensors.row_scales.value);
   }
+}
+
+TEST_F(DecoderTest, DecodeStepsLeaveNormsToTheirProducts) {
+  make({{Stored::kFloats, Stored::kRows, Stored::kBlocks, Stored::kFloats}});
+  EXPECT_THAT(decode(8), ElementsAre("projection", "projection_e4m3", "quantise", "gemm_e4m3", "projection",
+                                     "projection"));
+  EXPECT_THAT(decode(96),
+              ElementsAre("gemm", "quantise", "gemm_e4m3", "quantise", "gemm_e4m3", "gemm", "projection"));
+}
+
+TEST_F(DecoderTest, ANormReadsAsManySumsAsWereWritten) {
+  constexpr Layer kFloats{Stored::kFloats, Stored::kFloats, Stored::kFloats, Stored::kFloats};
+  make({kFloats, kFloats});
+  const std::size_t begin = device_.launches().size();
+  decode(96);
+  int parts = 1;  // the embedding's
+  int norms = 0;
+  for (std::size_t i = begin; i < device_.launches().size(); ++i) {
+    const gpu::mock::LaunchRecord& launch = device_.launches()[i];
+    RowSquares norm;
+    if (launch.module == "gemm") norm = arguments<GemmArgs>(launch).norm;
+    if (launch.module == "projection") norm = arguments<ProjectionArgs>(launch).norm;
+    if (norm.parts != nullptr) {
+      EXPECT_EQ(norm.count, parts) << i;
+      ++norms;
+    }
+    if (launch.module == "gemm" && arguments<GemmArgs>(launch).squares != nullptr)
+      parts = arguments<GemmArgs>(launch).squares_count;
+  }
+  EXPECT_EQ(norms, 5);
 }
 
 TEST_F(DecoderTest, KernelsThatNoLayerNeedsAreNotLookedUp) {
