@@ -160,7 +160,7 @@ TEST(Background, RunsWithoutItsClient) {
 
 TEST(Background, CancelEndsWhatIsQueuedAndWhatRuns) {
   FakeOptions options;  // repeats the prompt until its limit
-  options.step = std::chrono::milliseconds(5);
+  options.step = std::chrono::milliseconds(20);
   for (const bool queued : {true, false}) {
     Served met(options);
     met.engine.hold(queued);
