@@ -17,9 +17,11 @@
 //          older keys and values are read before the wait; blocks without work leave at once, but for one that waits.
 // Cost     reads 2 * context * head_dim * (2 or 1) bytes a row and key-value head. Bound by memory: each warp keeps
 //          `kDepth` tiles of some 4 KB keys and 4 KB values in registers while more are on their way, the first of the
-//          next item among them.
+//          next item among them. Entries `_ring` keep twice 80 KB on their way an SM instead (decode_ring.cuh): for rows
+//          enough to occupy all SMs.
 #include "decode_heads.cuh"
 #include "decode_join.cuh"
+#include "decode_ring.cuh"
 #include "decode_softmax.cuh"
 #include "decode_work.cuh"
 #include "pdl.cuh"
@@ -44,18 +46,18 @@ __device__ void decode_attention(const met::DecodeAttentionArgs& args) {
   Tiles<C> tiles(args, *work, Tiles<C>::first_blocks(args, *work, warp, lane), warp, lane);
   Tile<C> tile[C::kDepth];
   load_first<C>(tiles, lane, tile);
-  std::int64_t slot = tiles.slot(args.layer, *work);
+  std::int64_t slot = slot_of<C>(args, *work);
   fetch_weights<C>(args.layer, shared);
   prepare_rotation<C>(args.layer, *work, shared);
   const Scores scores(args.layer);
-  __syncthreads();
+  meet<C>();
   wait_for_producers();
   if (C::kLate) launch_dependents();
   RawHeads<C> raw;
   raw.load(args, *work, warp, lane);
   for (int turn = 1;; turn ^= 1) {
     prepare_heads<C>(args.layer, *work, raw, slot, shared, warp, lane);
-    __syncthreads();
+    meet<C>();
     // What the next item is, and where it lies, loads behind this one's products.
     const Work* next = &shared.work[turn][warp];
     more = items.advance(shared.work[turn][warp], lane);
@@ -69,16 +71,16 @@ __device__ void decode_attention(const met::DecodeAttentionArgs& args) {
     if (more) {
       tiles = Tiles<C>(args, *next, next_blocks, warp, lane);
       load_first<C>(tiles, lane, tile);
-      slot = tiles.slot(args.layer, *next);
+      slot = slot_of<C>(args, *next);
       raw.load(args, *next, warp, lane);
     }
     publish<C>(scores, shared, sums, warp, lane);
-    __syncthreads();
+    meet<C>();
     finish<C>(args, *work, shared, warp, lane);
     if (!more) break;
     prepare_rotation<C>(args.layer, *next, shared);
     work = next;
-    __syncthreads();
+    meet<C>();
   }
 }
 
@@ -90,6 +92,13 @@ __device__ void decode_attention(const met::DecodeAttentionArgs& args) {
   extern "C" __global__ __launch_bounds__(                                                   \
       warps * 32, blocks) void name(const __grid_constant__ met::DecodeAttentionArgs args) { \
     decode_attention<Config<Cache, dim, heads, warps, depth, kb, late>>(args);               \
+  }
+
+// The same by the ring: stages in place of tiles in flight, two blocks an SM.
+#define DECODE_ATTENTION_RING(name, Cache, dim, heads, warps, stages, kb)                     \
+  extern "C" __global__ __launch_bounds__(                                                    \
+      (warps + 1) * 32, 2) void name(const __grid_constant__ met::DecodeAttentionArgs args) { \
+    decode_attention_ring<Config<Cache, dim, heads, warps, 1, kb, false>, stages>(args);      \
   }
 
 #ifndef DECODE_ATTENTION_ENTRIES
@@ -119,4 +128,6 @@ DECODE_ATTENTION(decode_attention_d128_e4m3_h8, E4m3Cache, 128, 8, 4, 1, 8, fals
 DECODE_ATTENTION(decode_attention_d128_e4m3_h16, E4m3Cache, 128, 16, 4, 1, 4, false, 2)
 DECODE_ATTENTION(decode_attention_d128_e4m3_h8_wide, E4m3Cache, 128, 8, 8, 1, 8, true, 1)
 DECODE_ATTENTION(decode_attention_d256_e4m3_h8, E4m3Cache, 256, 8, 4, 1, 4, false, 2)
+DECODE_ATTENTION_RING(decode_attention_d64_bf16_h8_ring, Bf16Cache, 64, 8, 4, 20, 2)
+DECODE_ATTENTION_RING(decode_attention_d128_bf16_h8_ring, Bf16Cache, 128, 8, 4, 10, 4)
 #endif

@@ -104,6 +104,32 @@ __device__ inline void load_shared(std::uint32_t* words, const void* at) {
   }
 }
 
+/// How a block of keys or values is read: from memory, or from shared memory that it was copied to.
+struct FromMemory {
+  template <int Bytes>
+  __device__ static void load(std::uint32_t* words, const char* at) {
+    load_stream<Bytes>(words, at);
+  }
+};
+struct FromShared {
+  template <int Bytes>
+  __device__ static void load(std::uint32_t* words, const char* at) {
+    if constexpr (Bytes == 16) {
+      const uint4 v = *reinterpret_cast<const uint4*>(at);
+      words[0] = v.x;
+      words[1] = v.y;
+      words[2] = v.z;
+      words[3] = v.w;
+    } else if constexpr (Bytes == 8) {
+      const uint2 v = *reinterpret_cast<const uint2*>(at);
+      words[0] = v.x;
+      words[1] = v.y;
+    } else {
+      load_shared<Bytes>(words, at);
+    }
+  }
+};
+
 /// Where the values of head size `D` lie in the fragments of a lane.
 template <class Cache, int D>
 struct Layout {
@@ -136,12 +162,13 @@ struct KeyBlock {
   using L = Layout<Cache, D>;
   std::uint32_t words[2][L::kKeyWords];  // tokens g and g + 8
 
+  template <class From>
   __device__ void load(const char* block, int lane) {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int v = 0; v < L::kKeyVectors; ++v)
-        load_stream<L::kKeyVector>(
+        From::template load<L::kKeyVector>(
             words[half] + v * (L::kKeyVector / 4),
             block + (lane / 4 + 8 * half) * L::kRowBytes + v * 4 * L::kKeyVector + lane % 4 * L::kKeyVector);
   }
@@ -169,14 +196,15 @@ struct ValueBlock {
   using L = Layout<Cache, D>;
   std::uint32_t words[4][L::kValueWords];  // tokens value_token(0 … 3)
 
+  template <class From>
   __device__ void load(const char* block, int lane) {
 #pragma unroll
     for (int i = 0; i < 4; ++i)
 #pragma unroll
       for (int v = 0; v < L::kValueVectors; ++v)
-        load_stream<L::kValueVector>(words[i] + v * (L::kValueVector / 4),
-                                     block + L::value_token(i, lane % 4) * L::kRowBytes +
-                                         v * 8 * L::kValueVector + lane / 4 * L::kValueVector);
+        From::template load<L::kValueVector>(words[i] + v * (L::kValueVector / 4),
+                                             block + L::value_token(i, lane % 4) * L::kRowBytes +
+                                                 v * 8 * L::kValueVector + lane / 4 * L::kValueVector);
   }
   /// Takes token `token` from shared memory; tokens outside [from, token] become zero.
   __device__ void trim(int from, int token, const char* value, int lane) {

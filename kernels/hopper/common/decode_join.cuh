@@ -96,7 +96,7 @@ __device__ bool leave_partial(const met::DecodeAttentionArgs& args, const Work& 
     *reinterpret_cast<float2*>(partial + d) = all.out;
     if (d == 0) *reinterpret_cast<float2*>(partial + C::kDim) = make_float2(all.highest, all.total);
   }
-  __syncthreads();
+  meet<C>();
   if (threadIdx.x == 0) {
     const int wanted = work.active * (static_cast<int>(gridDim.y) / args.layer.kv_heads);
     std::int32_t* finished =
@@ -107,7 +107,7 @@ __device__ bool leave_partial(const met::DecodeAttentionArgs& args, const Work& 
     __threadfence();
     shared.last = last ? 1 : 0;
   }
-  __syncthreads();
+  meet<C>();
   return shared.last != 0;
 }
 
@@ -139,7 +139,7 @@ __device__ void join_splits(const met::DecodeAttentionArgs& args, const Work& wo
     total = warp_sum(total) + exp2_fast(sink - highest);
     if (lane == 0) shared.denominator[head] = args.layer.v_scale / total;
   }
-  __syncthreads();
+  meet<C>();
   for (int i = static_cast<int>(threadIdx.x); i < work.heads * (C::kDim / 2); i += C::kThreads) {
     const int head = i / (C::kDim / 2);
     const int d = i % (C::kDim / 2) * 2;
@@ -164,7 +164,7 @@ __device__ void finish(const met::DecodeAttentionArgs& args, Work work, Shared<C
   for (int first = 0; first < args.group; first += C::kHeads) {
     work.head = work.kv_head * args.group + first;
     work.heads = min(C::kHeads, args.group - first);
-    __syncthreads();
+    meet<C>();
     join_splits<C>(args, work, shared, warp, lane);
   }
 }

@@ -152,6 +152,19 @@ __device__ void add_values(const Tile<C>& tile, const Logits<C>& weights, Sums<C
   }
 }
 
+/// A tile that reaches beyond the positions that are seen: the newest one's key and value come from shared memory, values
+/// outside become zero.
+template <class C>
+__device__ void mend_edges(Tile<C>& tile, int position, const Work& work, const Shared<C>& shared, int lane) {
+#pragma unroll
+  for (int j = 0; j < C::kTileBlocks; ++j) {
+    const int base = position + j * kBlockTokens;
+    const int to = work.row.position - base;
+    tile.keys[j].replace(to, reinterpret_cast<const char*>(shared.key), lane);
+    tile.values[j].trim(work.from - base, to, reinterpret_cast<const char*>(shared.value), lane);
+  }
+}
+
 /// Takes in tile i and begins to fetch tile i + kDepth in its place.
 template <class C>
 __device__ void take(Tile<C>& tile, Tiles<C>& tiles, int i, const Work& work, const Scores& scores,
@@ -159,13 +172,7 @@ __device__ void take(Tile<C>& tile, Tiles<C>& tiles, int i, const Work& work, co
   const int position = tiles.position(i);
   const int to = work.row.position;
   const bool edge = position < work.from || position + C::kTileTokens > to;
-  if (edge)
-#pragma unroll
-    for (int j = 0; j < C::kTileBlocks; ++j) {
-      const int base = position + j * kBlockTokens;
-      tile.keys[j].replace(to - base, reinterpret_cast<const char*>(shared.key), lane);
-      tile.values[j].trim(work.from - base, to - base, reinterpret_cast<const char*>(shared.value), lane);
-    }
+  if (edge) mend_edges<C>(tile, position, work, shared, lane);
   Logits<C> logits;
   multiply_keys<C>(tile, shared, lane, logits);
   const bool more = i + C::kDepth < tiles.count();

@@ -57,6 +57,12 @@ struct Config {
   static_assert(Heads <= 16);
 };
 
+/// All warps that take items in; a warp that only brings data stays out of it.
+template <class C>
+__device__ void meet() {
+  asm volatile("bar.sync 1, %0;" ::"n"(C::kThreads) : "memory");
+}
+
 /// What a block works on.
 struct Work {
   met::StepRow row;
@@ -93,7 +99,7 @@ struct Shared {
   };
   float denominator[C::kHeads];
   int last;
-  Work work[2][C::kWarps];  // of this item and the next: each warp has its own, out of registers
+  Work work[2][C::kWarps + 1];  // of this item and the next: each warp has its own, out of registers
 };
 
 template <class C>
@@ -170,6 +176,14 @@ class Items {
   met::StepRow row_;
 };
 
+/// Cache slot of the row's own position: elements from the beginning of either cache.
+template <class C>
+__device__ std::int64_t slot_of(const met::DecodeAttentionArgs& args, const Work& work) {
+  const std::int64_t block = __ldg(args.block_table + work.row.table_begin + work.blocks - 1);
+  return ((block * args.layer.kv_heads + work.kv_head) * kBlockTokens + work.row.position % kBlockTokens) *
+         C::kDim;
+}
+
 /// A warp's tiles: every kWarps-th of the split's. Block numbers are read 32 at a time, one batch ahead.
 template <class C>
 class Tiles {
@@ -190,12 +204,6 @@ class Tiles {
     keys_ = static_cast<const char*>(args.layer.k_cache) + stride * work.kv_head;
     values_ = static_cast<const char*>(args.layer.v_cache) + stride * work.kv_head;
     next_ = fetch(table_, work, begin_, kBatch, lane);
-  }
-  /// Cache slot of the row's own position: elements from the beginning of either cache.
-  __device__ std::int64_t slot(const met::AttentionLayerArgs& layer, const Work& work) const {
-    const std::int64_t block = __ldg(table_ + work.blocks - 1);
-    return ((block * layer.kv_heads + work.kv_head) * kBlockTokens + work.row.position % kBlockTokens) *
-           C::kDim;
   }
   __device__ int count() const { return count_; }
   /// First position of tile i.
@@ -238,11 +246,13 @@ struct Tile {
 
   __device__ void load_keys(const Tiles<C>& tiles, int i, int lane) {
 #pragma unroll
-    for (int j = 0; j < C::kTileBlocks; ++j) keys[j].load(tiles.keys() + tiles.offset(i, j), lane);
+    for (int j = 0; j < C::kTileBlocks; ++j)
+      keys[j].template load<FromMemory>(tiles.keys() + tiles.offset(i, j), lane);
   }
   __device__ void load_values(const Tiles<C>& tiles, int i, int lane) {
 #pragma unroll
-    for (int j = 0; j < C::kTileBlocks; ++j) values[j].load(tiles.values() + tiles.offset(i, j), lane);
+    for (int j = 0; j < C::kTileBlocks; ++j)
+      values[j].template load<FromMemory>(tiles.values() + tiles.offset(i, j), lane);
   }
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "core/dtype.h"
 #include "gpu/backend.h"
@@ -29,6 +30,7 @@ struct DecodeAttentionPlan {
   gpu::KernelHandle kernel;
   gpu::Dim3 grid;
   gpu::Dim3 block;
+  std::uint32_t shared_bytes = 0;
   int splits = 1;
   int split_tokens = 0;
   int split_tokens_min = 0;

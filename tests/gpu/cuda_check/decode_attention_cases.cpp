@@ -380,6 +380,17 @@ std::vector<AttentionCase> probes() {
     }
     cases.push_back(
         {.heads = 32, .kv_heads = 8, .head_dim = 128, .contexts = {}, .rows_max = 3, .cache = cache});
+    // As many rows as a large step has: blocks take several items, long ones in splits.
+    std::vector<int> many;
+    for (int r = 0; r < 90; ++r) many.push_back(1 + r * r % 211 + (r % 30 == 7 ? 2200 : 0));
+    for (const int dim : {64, 128})
+      cases.push_back({.heads = 16,
+                       .kv_heads = 8,
+                       .head_dim = dim,
+                       .contexts = many,
+                       .rows_max = 96,
+                       .cache = cache,
+                       .norms = true});
   }
   return cases;
 }
@@ -398,6 +409,7 @@ std::vector<AttentionCase> timings() {
   add(32, 8, 128, 16, 256, DType::kBF16);
   add(32, 8, 128, 128, 256, DType::kBF16);
   add(32, 8, 128, 256, 256, DType::kBF16);
+  for (const int rows : {64, 128, 256}) add(32, 8, 128, rows, 300, DType::kBF16);
   add(32, 8, 128, 1, 32768, DType::kBF16);
   add(32, 8, 128, 16, 4096, DType::kBF16);
   add(32, 8, 128, 16, 4096, DType::kF8E4M3);

@@ -1,0 +1,152 @@
+// Decode attention whose keys and values come by bulk copies: one warp keeps a ring of cache blocks full, item after item,
+// and the others take the blocks in by turns. What is on its way does not depend on what the others are busy with.
+#pragma once
+
+#include "barrier.cuh"
+#include "decode_heads.cuh"
+#include "decode_join.cuh"
+#include "decode_softmax.cuh"
+#include "decode_work.cuh"
+#include "pdl.cuh"
+
+namespace {
+
+/// A number of cache blocks, keys and values each, behind each other in shared memory, and their barriers. Block number i of
+/// all that this block of threads takes lies in stage i % kStages.
+template <class C, int Stages>
+class BlockRing {
+ public:
+  static_assert(C::kTileBlocks == 1, "a stage is a tile");
+  static constexpr std::uint32_t kBlockBytes = kBlockTokens * C::kRowBytes;
+  static constexpr int kStages = Stages;
+
+  __device__ explicit BlockRing(const char* memory)
+      : memory_(memory), barriers_(shared_address(memory) + Stages * 2 * kBlockBytes) {}
+  __device__ void init() const {
+    for (int s = 0; s < Stages; ++s) {
+      barrier_init(full(s), 1);
+      barrier_init(empty(s), 1);
+    }
+    barrier_init_fence();
+  }
+
+  /// One thread: copies block `block` of both caches as number `number`.
+  __device__ void fill(unsigned number, const char* keys, const char* values) const {
+    const int stage = static_cast<int>(number % Stages);
+    barrier_wait(empty(stage), number / Stages % 2 ^ 1);
+    barrier_expect(full(stage), 2 * kBlockBytes);
+    const std::uint32_t to = shared_address(memory_) + stage * 2 * kBlockBytes;
+    bulk_copy(to, keys, kBlockBytes, full(stage));
+    bulk_copy(to + kBlockBytes, values, kBlockBytes, full(stage));
+  }
+  /// One warp: moves number `number` to registers and gives its stage back.
+  __device__ void take(unsigned number, Tile<C>& tile, int lane) const {
+    const int stage = static_cast<int>(number % Stages);
+    barrier_wait(full(stage), number / Stages % 2);
+    const char* from = memory_ + stage * 2 * kBlockBytes;
+    tile.keys[0].template load<FromShared>(from, lane);
+    tile.values[0].template load<FromShared>(from + kBlockBytes, lane);
+    __syncwarp();
+    if (lane == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(empty(stage)) : "memory");
+  }
+
+ private:
+  __device__ std::uint32_t full(int stage) const { return barriers_ + 16 * stage; }
+  __device__ std::uint32_t empty(int stage) const { return barriers_ + 16 * stage + 8; }
+  const char* memory_;
+  std::uint32_t barriers_;
+};
+
+/// The warp that brings data. Nothing it reads is of this step, but for what is replaced by the new token's key and value.
+template <class C, class Ring>
+__device__ void fill_ring(const met::DecodeAttentionArgs& args, const Ring& ring, Work& work, int lane) {
+  const std::int64_t head_bytes = Ring::kBlockBytes;
+  const std::int64_t block_bytes = head_bytes * args.layer.kv_heads;
+  unsigned number = 0;
+  for (Items<C> items(args); items.advance(work, lane);) {
+    const std::int32_t* table = args.block_table + work.row.table_begin + work.first;
+    const char* keys = static_cast<const char*>(args.layer.k_cache) + head_bytes * work.kv_head;
+    const char* values = static_cast<const char*>(args.layer.v_cache) + head_bytes * work.kv_head;
+    for (int begin = work.begin; begin < work.end; begin += kWarp) {
+      const int count = min(kWarp, work.end - begin);
+      const int own = lane < count ? __ldg(table + begin + lane) : 0;
+      for (int i = 0; i < count; ++i, ++number) {
+        const std::int64_t at = block_bytes * __shfl_sync(kAll, own, i);
+        if (lane == 0) ring.fill(number, keys + at, values + at);
+      }
+    }
+  }
+}
+
+/// Takes in one block.
+template <class C>
+__device__ void take_block(Tile<C>& tile, int position, const Work& work, const Scores& scores,
+                           const Shared<C>& shared, int lane, Sums<C>& sums) {
+  const int to = work.row.position;
+  const bool edge = position < work.from || position + C::kTileTokens > to;
+  if (edge) mend_edges<C>(tile, position, work, shared, lane);
+  Logits<C> logits;
+  multiply_keys<C>(tile, shared, lane, logits);
+  trim<C>(scores, position, work.from, to, edge, lane, logits);
+  soften<C>(scores, lane, logits, sums);
+  add_values<C>(tile, logits, sums);
+}
+
+template <class C, int Stages>
+__device__ void decode_attention_ring(const met::DecodeAttentionArgs& args) {
+  __shared__ Shared<C> shared;
+  extern __shared__ __align__(128) char ring_memory[];
+  launch_dependents();
+  const BlockRing<C, Stages> ring(ring_memory);
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  if (threadIdx.x == C::kThreads) ring.init();
+  __syncthreads();
+  if (warp == C::kWarps) return fill_ring<C>(args, ring, shared.work[0][warp], lane);
+  Items<C> items(args);
+  bool more = items.advance(shared.work[0][warp], lane);
+  if (!more) {
+    // One block that waits is enough for the kernel to end after those in front; the others make room.
+    if (blockIdx.x + blockIdx.y == 0) wait_for_producers();
+    return;
+  }
+  const Work* work = &shared.work[0][warp];
+  std::int64_t slot = slot_of<C>(args, *work);
+  fetch_weights<C>(args.layer, shared);
+  prepare_rotation<C>(args.layer, *work, shared);
+  const Scores scores(args.layer);
+  meet<C>();
+  wait_for_producers();
+  RawHeads<C> raw;
+  raw.load(args, *work, warp, lane);
+  unsigned taken = 0;  // blocks of earlier items
+  for (int turn = 1;; turn ^= 1) {
+    prepare_heads<C>(args.layer, *work, raw, slot, shared, warp, lane);
+    meet<C>();
+    // What the next item is, and its heads, load behind this one's products.
+    const Work* next = &shared.work[turn][warp];
+    more = items.advance(shared.work[turn][warp], lane);
+    if (more) {
+      slot = slot_of<C>(args, *next);
+      raw.load(args, *next, warp, lane);
+    }
+    const int blocks = work->end - work->begin;
+    Sums<C> sums;
+    sums.clear();
+    for (int i = warp; i < blocks; i += C::kWarps) {
+      Tile<C> tile;
+      ring.take(taken + i, tile, lane);
+      take_block<C>(tile, (work->first + work->begin + i) * kBlockTokens, *work, scores, shared, lane, sums);
+    }
+    taken += blocks;
+    publish<C>(scores, shared, sums, warp, lane);
+    meet<C>();
+    finish<C>(args, *work, shared, warp, lane);
+    if (!more) break;
+    prepare_rotation<C>(args.layer, *next, shared);
+    work = next;
+    meet<C>();
+  }
+}
+
+}  // namespace
