@@ -1,7 +1,7 @@
 // y[t, n] = epilogue(sum_b xs[t, b] ws(n, b) (sum_k x[t, k] W[n, k], k in block b of 128) (+ bias[n])): gemm.cu for E4M3.
 //
-// Shapes   as gemm.cu, with E4M3 x and W whose k is ordered alike (met/e4m3_order.h) and k % 64 == 0; x_scales:
-//          [ceil(k / 128), x_scales_ld] FP32, x_scales_ld % 128 == 0. weight_scales: [n], or where block_scales
+// Shapes   as gemm.cu, with E4M3 x and W and k % 16 == 0; x_scales: [ceil(k / 128), x_scales_ld] FP32,
+//          x_scales_ld % 128 == 0. weight_scales: [n], or where block_scales
 //          [ceil(n / 128), ceil(k / 128)], of W's rows as they lie; where gate and up alternate, blocks of 128 rows of
 //          gate and of up alternate too, gate first. block_scales: entries whose columns divide 128.
 // Rounding products of 128 of k are summed by the tensor core, which keeps some 13 bits, and added up in FP32.
@@ -10,35 +10,17 @@
 //
 // The sums of a block of k go through registers of their own, so a tile has 192 columns at most; while one warpgroup adds
 // up its block, the other one's products run.
+#include "e4m3.cuh"
 #include "gemm_kernel.cuh"
 
 namespace {
 
-constexpr int kScaleBlock = 128;  // values of k, and rows of W, that share a scale
 constexpr int kXScaleBytes = kTileM * 4;
-
-/// The scales of W for a tile of at most 128 columns: of its even and of its odd groups of 8 columns. 1 without blocks.
-struct BlockScales {
-  const float* even = nullptr;
-  const float* odd = nullptr;
-
-  __device__ BlockScales(const GemmArgs& args, int column) {
-    if (args.block_scales == 0) return;
-    const int k_blocks = (args.k + kScaleBlock - 1) / kScaleBlock;
-    const bool gated = args.epilogue == Epilogue::kSiluMul || args.epilogue == Epilogue::kGeluMul;
-    const int row = gated ? column / (2 * kScaleBlock) * 2 : column / kScaleBlock;
-    even = args.weight_scales + static_cast<std::int64_t>(row) * k_blocks;
-    odd = even + (gated ? k_blocks : 0);
-  }
-  __device__ float2 at(int block) const {
-    return even != nullptr ? make_float2(__ldg(even + block), __ldg(odd + block)) : make_float2(1.0F, 1.0F);
-  }
-};
 
 struct E4m3Products {
   static constexpr int kStageValues = kRowBytes;
   static constexpr int kSteps = kStageValues / 32;  // products of 32 of k
-  static_assert(kStageValues == kScaleBlock);
+  static_assert(kStageValues == kE4m3Block);
 
   template <class T>
   __device__ static void multiply(const GemmArgs& args, const Shared<T>& shared, RingAt<T>& at, KRange range,

@@ -16,27 +16,27 @@
 // Cost     reads n * k weights once, x from the L2 cache once a tile. Bound by memory up to 64 columns.
 #include "projection_kernel.cuh"
 
-extern "C" __global__ __launch_bounds__(kThreadsMax<8>, 1) void projection_bf16_n8(
+extern "C" __global__ __launch_bounds__(Bf16Products<8>::kThreadsMax, 1) void projection_bf16_n8(
     const __grid_constant__ ProjectionArgs args) {
-  projection<8, Bf16Weights>(args);
+  projection<8, Bf16Products<8>>(args);
 }
-extern "C" __global__ __launch_bounds__(kThreadsMax<16>, 1) void projection_bf16_n16(
+extern "C" __global__ __launch_bounds__(Bf16Products<16>::kThreadsMax, 1) void projection_bf16_n16(
     const __grid_constant__ ProjectionArgs args) {
-  projection<16, Bf16Weights>(args);
+  projection<16, Bf16Products<16>>(args);
 }
-extern "C" __global__ __launch_bounds__(kThreadsMax<32>, 1) void projection_bf16_n32(
+extern "C" __global__ __launch_bounds__(Bf16Products<32>::kThreadsMax, 1) void projection_bf16_n32(
     const __grid_constant__ ProjectionArgs args) {
-  projection<32, Bf16Weights>(args);
+  projection<32, Bf16Products<32>>(args);
 }
-extern "C" __global__ __launch_bounds__(kThreadsMax<64>, 1) void projection_bf16_n64(
+extern "C" __global__ __launch_bounds__(Bf16Products<64>::kThreadsMax, 1) void projection_bf16_n64(
     const __grid_constant__ ProjectionArgs args) {
-  projection<64, Bf16Weights>(args);
+  projection<64, Bf16Products<64>>(args);
 }
-extern "C" __global__ __launch_bounds__(kThreadsMax<128>, 1) void projection_bf16_n128(
+extern "C" __global__ __launch_bounds__(Bf16Products<128>::kThreadsMax, 1) void projection_bf16_n128(
     const __grid_constant__ ProjectionArgs args) {
-  projection<128, Bf16Weights>(args);
+  projection<128, Bf16Products<128>>(args);
 }
-extern "C" __global__ __launch_bounds__(kThreadsMax<256>, 1) void projection_bf16_n256(
+extern "C" __global__ __launch_bounds__(Bf16Products<256>::kThreadsMax, 1) void projection_bf16_n256(
     const __grid_constant__ ProjectionArgs args) {
-  projection<256, Bf16Weights>(args);
+  projection<256, Bf16Products<256>>(args);
 }

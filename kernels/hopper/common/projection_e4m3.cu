@@ -1,113 +1,87 @@
-// The decode projection with E4M3 weights and BF16 activations: projection.cu with weights widened to BF16, exactly, on
-// their way from shared memory to the registers that WGMMA takes A from. The scale of a row of W multiplies its sum.
+// The decode projection with E4M3 weights: projection.cu with x turned into E4M3 in every block, one scale for each row and
+// 128 of k, as `quantise` does for `gemm`. The scale of a row of W multiplies its sum, that of a block of W its part of it.
 //
-// Shapes   as projection.cu; W: [n, k] E4M3, k a multiple of 64 and its values in the order of met/e4m3_order.h, so that
-//          16 bytes are a thread's share of four products; weight_scales: [n] FP32. kXChunks: a row of 128 bytes of W is
-//          128 of k, two chunks of x.
-// Launch   projection_e4m3_n<N>, as projection_bf16_n<N>.
-// Cost     as projection.cu with half the bytes of W. Widening takes 9 instructions for 4 weights: about 40 bytes a cycle
-//          and multiprocessor, twice what memory brings.
+// Shapes   as projection.cu; at most 64 tokens, W: [n, k] E4M3, k a multiple of 16; weight_scales as gemm_e4m3.cu.
+// Rounding x to E4M3 with the scale max |x| / 448 of its 128 values. Products of 128 of k are summed by the tensor core,
+//          which keeps some 13 bits, and added up in FP32.
+// Launch   projection_e4m3_n<N>, as projection_bf16_n<N> with 128 or 256 threads more that make codes (tile.coders).
+// Cost     as projection.cu with half the bytes of W.
 #include "projection_kernel.cuh"
-#include "wgmma_registers.cuh"
 
 namespace {
 
-/// Four E4M3 as BF16 / 2^120: exponent and mantissa moved to where BF16 has them. Values 0, 1 in `low`, 2, 3 in `high`.
-__device__ void spread_bytes(std::uint32_t four, std::uint32_t& low, std::uint32_t& high) {
-  const std::uint32_t upper = (four >> 4 & 0x07070707U) | (four & 0x80808080U);
-  const std::uint32_t lower = four << 4 & 0xf0f0f0f0U;
-  low = __byte_perm(lower, upper, 0x5140);
-  high = __byte_perm(lower, upper, 0x7362);
-}
-
-/// Two BF16 times 2^120, the difference of the exponents' biases; exact, subnormals of E4M3 included.
-__device__ std::uint32_t rescale(std::uint32_t pair) {
-  constexpr std::uint32_t kFactor = 0x7b807b80U;
-  std::uint32_t scaled;
-  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(scaled) : "r"(pair), "r"(kFactor));
-  return scaled;
-}
-
-struct E4m3Weights {
+/// Sums of a warpgroup, 128 of k a chunk. Few columns: products of a chunk go to several sets, for they return later than
+/// they issue.
+template <int N>
+class E4m3Products {
+ public:
   static constexpr int kXChunks = 2;
+  static constexpr int kCoderWarps = N <= 16 ? 2 : 4;
+  static constexpr int kPending = 0;
+  static constexpr int kThreadsMax = 640;
+  static constexpr int kConsumerRegisters = N <= 32 ? 120 : 128;
+  static constexpr int kOtherRegisters = N == 64 ? 48 : 56;
 
-  template <int N>
-  __device__ static void multiply(Accumulators<N>& to, std::uint32_t weights, std::uint32_t x,
-                                  bool holds_rows) {
-    const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    const int row = lane / 4;
-    const int warp = static_cast<int>(threadIdx.x) % kGroupThreads / kWarp;
-    const std::uint32_t line = weights + (warp * kWarpRows + row) * kChunkBytes;
-    std::uint32_t a[2][4 * kChunkSteps];
-    Lines lines[2];
+  __device__ void begin(const ProjectionArgs& args, int row) {
+    clear(sums_);
+    w_scales_ = BlockScales(args, row);
+    last_block_ = (args.k - 1) / kE4m3Block;
+  }
+
+  __device__ void multiply(std::uint32_t weights, std::uint32_t x, int chunk) {
+    const float2 of_weights = w_scales_.at(min(chunk, last_block_));
+    const std::uint64_t a = wgmma_descriptor(weights);
+    const std::uint64_t b = wgmma_descriptor(x);
+    float parts[kSets][N / 2];
+    wgmma_fence();
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const std::uint32_t unit = ((half * 4 + lane % 4) ^ row) * 16;  // as 128-byte swizzle leaves it
-      if (holds_rows) lines[half].load(line + unit);
-    }
+    for (int step = 0; step < kChunkSteps; ++step)
+      Wgmma<N>::e4m3(parts[step % kSets], a + step * kStepUnits, b + step * kStepUnits, step >= kSets);
+    wgmma_commit();
+    const XScales<N> scales(x, static_cast<int>(threadIdx.x) % 4 * 2);
+    float2 of_x[N / 8];
+    if constexpr (kScalesEarly) load(of_x, scales);
+    wgmma_wait<0>();
+    if constexpr (!kScalesEarly) load(of_x, scales);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      if (holds_rows) widen(a[half], lines[half]);
-      const std::uint64_t b = wgmma_descriptor(x + half * N * kChunkBytes);
-      wgmma_fence();
+    for (int s = 0; s < kSets; ++s) wgmma_pin(parts[s]);
 #pragma unroll
-      for (int step = 0; step < kChunkSteps; ++step)
-        WgmmaRegisters<N>::template bf16<Fastest::kK>(to.sums[step % Accumulators<N>::kSets],
-                                                      a[half] + 4 * step, b + step * kStepUnits);
-      wgmma_commit();
-      wgmma_wait<1>();
+    for (int s = 1; s < kSets; ++s)
+#pragma unroll
+      for (int i = 0; i < N / 2; ++i) parts[0][i] += parts[s][i];
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+      const float factor =
+          (i % 2 == 0 ? of_x[i / 4].x : of_x[i / 4].y) * (i / 2 % 2 == 0 ? of_weights.x : of_weights.y);
+      sums_[i] = fmaf(parts[0][i], factor, sums_[i]);
     }
   }
+
+  __device__ float (&joined())[N / 2] { return sums_; }
 
  private:
-  /// 16 bytes of a row and of the row eight below.
-  struct Lines {
-    uint4 rows[2];
-    __device__ void load(std::uint32_t from) {
-      rows[0] = shared_load_bits(from);
-      rows[1] = shared_load_bits(from + 8 * kChunkBytes);
-    }
-  };
-
-  /// Fragments of four products.
-  __device__ static void widen(std::uint32_t (&a)[4 * kChunkSteps], const Lines& lines) {
+  __device__ static void load(float2 (&of_x)[N / 8], const XScales<N>& scales) {
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const std::uint32_t words[4] = {lines.rows[r].x, lines.rows[r].y, lines.rows[r].z, lines.rows[r].w};
-#pragma unroll
-      for (int step = 0; step < kChunkSteps; ++step) {
-        std::uint32_t low, high;
-        spread_bytes(words[step], low, high);
-        a[4 * step + r] = rescale(low);
-        a[4 * step + 2 + r] = rescale(high);
-      }
-    }
+    for (int j = 0; j < N / 8; ++j)
+      of_x[j] = make_float2(shared_load_float(scales.at(j)), shared_load_float(scales.at(j, 1)));
   }
+
+  static constexpr bool kScalesEarly = N < 64;  // while products run; else there are no registers for them
+  static constexpr int kSets = N <= 16 ? 4 : N <= 32 ? 2 : 1;
+  float sums_[N / 2];
+  BlockScales w_scales_;
+  int last_block_ = 0;
 };
 
 }  // namespace
 
-extern "C" __global__ __launch_bounds__(kThreadsMax<8>, 1) void projection_e4m3_n8(
-    const __grid_constant__ ProjectionArgs args) {
-  projection<8, E4m3Weights>(args);
-}
-extern "C" __global__ __launch_bounds__(kThreadsMax<16>, 1) void projection_e4m3_n16(
-    const __grid_constant__ ProjectionArgs args) {
-  projection<16, E4m3Weights>(args);
-}
-extern "C" __global__ __launch_bounds__(kThreadsMax<32>, 1) void projection_e4m3_n32(
-    const __grid_constant__ ProjectionArgs args) {
-  projection<32, E4m3Weights>(args);
-}
-extern "C" __global__ __launch_bounds__(kThreadsMax<64>, 1) void projection_e4m3_n64(
-    const __grid_constant__ ProjectionArgs args) {
-  projection<64, E4m3Weights>(args);
-}
-extern "C" __global__ __launch_bounds__(kThreadsMax<128>, 1) void projection_e4m3_n128(
-    const __grid_constant__ ProjectionArgs args) {
-  projection<128, E4m3Weights>(args);
-}
-extern "C" __global__ __launch_bounds__(kThreadsMax<256>, 1) void projection_e4m3_n256(
-    const __grid_constant__ ProjectionArgs args) {
-  projection<256, E4m3Weights>(args);
-}
+#define MET_PROJECTION(N)                                                                             \
+  extern "C" __global__ __launch_bounds__(E4m3Products<N>::kThreadsMax, 1) void projection_e4m3_n##N( \
+      const __grid_constant__ ProjectionArgs args) {                                                  \
+    projection<N, E4m3Products<N>>(args);                                                             \
+  }
+
+MET_PROJECTION(8)
+MET_PROJECTION(16)
+MET_PROJECTION(32)
+MET_PROJECTION(64)

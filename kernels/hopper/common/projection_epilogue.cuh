@@ -151,6 +151,8 @@ class TileEpilogue {
   }
 
  private:
+  /// Whether sums are still to be scaled, one factor a row of W.
+  __device__ bool row_scales() const { return args_.weight_scales != nullptr && args_.block_scales == 0; }
   __device__ int consumers() const { return memory_.finishers() * kGroupThreads; }
   /// Row of the warp's 16 whose value i this lane finishes: neighbours, or half of them gate and half up.
   __device__ int row_of(int i) const {
@@ -166,7 +168,7 @@ class TileEpilogue {
       const bool there = holds_rows_ && n < args_.n;
       bias_[i] = there && args_.bias != nullptr ? args_.bias[n] : 0.0F;
       factor_[i] = there && args_.next_norm != nullptr ? args_.next_norm[n] : 1.0F;
-      if (args_.weight_scales != nullptr) weight_scale_[i] = there ? args_.weight_scales[n] : 0.0F;
+      if (row_scales()) weight_scale_[i] = there ? args_.weight_scales[n] : 0.0F;
     }
   }
 
@@ -259,7 +261,7 @@ class TileEpilogue {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       const float sum = v[i] * scale;
-      v[i] = (args_.weight_scales != nullptr ? sum * weight_scale_[i] : sum) + bias_[i];
+      v[i] = (row_scales() ? sum * weight_scale_[i] : sum) + bias_[i];
     }
   }
 

@@ -3,6 +3,7 @@
 
 #include "met/cuda_ops.h"
 #include "pdl.cuh"
+#include "projection_codes.cuh"
 #include "projection_epilogue.cuh"
 #include "projection_ring.cuh"
 #include "wgmma.cuh"
@@ -35,46 +36,49 @@ __device__ void clear(float (&sums)[Count]) {
   for (int i = 0; i < Count; ++i) asm volatile("mov.f32 %0, 0f00000000;" : "=f"(sums[i]));
 }
 
-/// Accumulators of a thread. With few columns a product takes longer to come back than to issue: steps of k then take
-/// turns among several sets, which are added at the end.
+/// Sums of a warpgroup over BF16 weights, 64 of k a chunk: both operands from shared memory. With few columns a product
+/// takes longer to come back than to issue: steps of k then take turns among several sets, which are added at the end.
 template <int N>
-struct Accumulators {
-  static constexpr int kSets = N <= 16 ? 4 : N <= 32 ? 2 : 1;
-  float sums[kSets][N / 2];
+class Bf16Products {
+ public:
+  static constexpr int kXChunks = 1;     // chunks of x, 64 of k, to one of weights
+  static constexpr int kCoderWarps = 0;  // that turn a stage of x into codes together
+  static constexpr int kPending = 1;     // chunks whose products may still run
+  static constexpr int kThreadsMax = N <= 128 ? 512 : 384;
+  static constexpr int kConsumerRegisters = N <= 128 ? 152 : 224;  // once the roles part
+  static constexpr int kOtherRegisters = 56;
 
-  __device__ void clear() {
+  __device__ void begin(const ProjectionArgs&, int) {
 #pragma unroll
-    for (int s = 0; s < kSets; ++s) ::clear(sums[s]);
+    for (int s = 0; s < kSets; ++s) clear(sums_[s]);
   }
-  __device__ float (&joined())[N / 2] {
-#pragma unroll
-    for (int s = 0; s < kSets; ++s) wgmma_pin(sums[s]);
-#pragma unroll
-    for (int s = 1; s < kSets; ++s)
-#pragma unroll
-      for (int i = 0; i < N / 2; ++i) sums[0][i] += sums[s][i];
-    return sums[0];
-  }
-};
-
-/// BF16 weights: both operands from shared memory, 64 of k a chunk.
-struct Bf16Weights {
-  static constexpr int kXChunks = 1;  // chunks of x, 64 of k, to one of weights
-
-  template <int N>
-  __device__ static void multiply(Accumulators<N>& to, std::uint32_t weights, std::uint32_t x, bool) {
+  __device__ void multiply(std::uint32_t weights, std::uint32_t x, int) {
     const std::uint64_t a = wgmma_descriptor(weights);
     const std::uint64_t b = wgmma_descriptor(x);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kChunkSteps; ++step)
-      Wgmma<N>::bf16(to.sums[step % Accumulators<N>::kSets], a + step * kStepUnits, b + step * kStepUnits, 1);
+      Wgmma<N>::bf16(sums_[step % kSets], a + step * kStepUnits, b + step * kStepUnits, 1);
     wgmma_commit();
-    wgmma_wait<1>();
+    wgmma_wait<kPending>();
   }
+  __device__ float (&joined())[N / 2] {
+    wgmma_wait<0>();
+#pragma unroll
+    for (int s = 0; s < kSets; ++s) wgmma_pin(sums_[s]);
+#pragma unroll
+    for (int s = 1; s < kSets; ++s)
+#pragma unroll
+      for (int i = 0; i < N / 2; ++i) sums_[0][i] += sums_[s][i];
+    return sums_[0];
+  }
+
+ private:
+  static constexpr int kSets = N <= 16 ? 4 : N <= 32 ? 2 : 1;
+  float sums_[kSets][N / 2];
 };
 
-template <int N, class Weights>
+template <int N, class Products>
 __device__ void consume(const ProjectionArgs& args, const ProjectionMemory& memory, const Work& work) {
   const ProjectionTile& tile = args.tile;
   const int warpgroup = static_cast<int>(threadIdx.x) / kGroupThreads;
@@ -86,60 +90,58 @@ __device__ void consume(const ProjectionArgs& args, const ProjectionMemory& memo
   const int chunks = max(work.stages - team + tile.teams - 1, 0) / tile.teams * tile.chunks;
   RingCursor tile_begins;
   TileEpilogue<N> epilogue(args, memory, work);
-  Accumulators<N> to;
+  Products products;
   for (int t = work.first; t < work.tiles; t += work.step) {
     if (team == 0) epilogue.begin(t);
-    to.clear();
+    products.begin(args, min(t * tile.rows + warp_row, args.n - 1));
     RingCursor cursor = tile_begins;
     cursor.advance(tile.stages, team);
-    std::uint32_t weights = 0, x = 0, before = 0;
+    std::uint32_t weights = 0, x = 0;
+    std::uint32_t current = 0, before = 0;          // barriers of stages to give back
+    int chunk = (work.begin + team) * tile.chunks;  // of the row
     for (int i = 0, left = 0; i < chunks; ++i) {
       if (left == 0) {
-        barrier_wait(memory.x_full(cursor.slot), cursor.phase);
-        barrier_wait(memory.weights_full(cursor.slot), cursor.phase);
-        weights = memory.weights(cursor.slot) + first_row * kChunkBytes;
-        x = memory.x(cursor.slot);
-      }
-      Weights::template multiply<N>(to, weights, x, warp_row < tile.rows);
-      if (left == 0) {
-        if (releases && i > 0) barrier_arrive(before);
-        before = memory.empty(cursor.slot);
+        const int slot = cursor.slot;
+        barrier_wait(Products::kCoderWarps > 0 ? memory.x_coded(slot) : memory.x_full(slot), cursor.phase);
+        barrier_wait(memory.weights_full(slot), cursor.phase);
+        weights = memory.weights(slot) + first_row * kChunkBytes;
+        x = memory.x(slot);
+        before = current;
+        current = memory.empty(slot);
         cursor.advance(tile.stages, tile.teams);
         left = tile.chunks;
+        if (i > 0) chunk += (tile.teams - 1) * tile.chunks;
       }
+      products.multiply(weights, x, chunk);
+      if (releases && Products::kPending > 0 && left == tile.chunks && i > 0) barrier_arrive(before);
       --left;
+      if (releases && Products::kPending == 0 && left == 0) barrier_arrive(current);
+      ++chunk;
       weights += chunk_bytes;
-      x += Weights::kXChunks * N * kChunkBytes;
+      x += Products::kXChunks * N * kChunkBytes;
     }
-    wgmma_wait<0>();
-    float(&sums)[N / 2] = to.joined();
-    if (releases && chunks > 0) barrier_arrive(before);
+    float(&sums)[N / 2] = products.joined();
+    if (releases && Products::kPending > 0 && chunks > 0) barrier_arrive(current);
     if (epilogue.join_teams(sums)) epilogue.finish(t, sums);
     tile_begins.advance(tile.stages, work.stages);
   }
 }
 
-/// Registers of a thread once the roles part: three consumer warpgroups, or two for 256 columns, and the producers share
-/// all there are.
-constexpr int kProducerRegisters = 56;
-template <int N>
-constexpr int kConsumerRegisters = N <= 128 ? 152 : 224;
-template <int N>
-constexpr int kThreadsMax = N <= 128 ? 512 : 384;
-
-template <int N, class Weights>
+/// Roles by warp: consumers, in `groups` warpgroups; one warp brings weights, one x, two find 1 / rms; the rest turns x into
+/// codes.
+template <int N, class Products>
 __device__ void projection(const ProjectionArgs& args) {
   extern __shared__ __align__(1024) unsigned char shared[];
-  const int groups = static_cast<int>(blockDim.x) / kGroupThreads - 1;
-  const ProjectionMemory memory(args.tile, shared_address(shared), groups, N, Weights::kXChunks);
-  const Work work = work_of(args, Weights::kXChunks);
+  const int groups = static_cast<int>(blockDim.x) / kGroupThreads - 1 - args.tile.coders;
+  const ProjectionMemory memory(args.tile, shared_address(shared), groups, N, Products::kXChunks);
+  const Work work = work_of(args, Products::kXChunks);
   const int warp = static_cast<int>(threadIdx.x) / kWarp - groups * kGroupThreads / kWarp;
   const bool leads = threadIdx.x % kWarp == 0;
   launch_dependents();
   WeightsProducer producer(args, memory, work);
   if (warp == 0 && leads) {
     prefetch_map(args.weights);
-    memory.init_barriers();
+    memory.init_barriers(Products::kCoderWarps);
     producer.begin();
   }
   __syncthreads();
@@ -149,13 +151,16 @@ __device__ void projection(const ProjectionArgs& args) {
     cluster_wait();
   }
   if (warp < 0) {
-    registers_increase<kConsumerRegisters<N>>();
-    consume<N, Weights>(args, memory, work);
+    registers_increase<Products::kConsumerRegisters>();
+    consume<N, Products>(args, memory, work);
   } else {
-    registers_decrease<kProducerRegisters>();
+    registers_decrease<Products::kOtherRegisters>();
     if (warp == 0 && leads) producer.run();
     if (warp == 1 && leads) produce_x(args, memory, work, N);
-    if (warp > 1) scale_rows(args, memory, warp - 2, N);
+    if (warp > 1 && warp < kServiceWarps) scale_rows(args, memory, warp - 2, N);
+    if constexpr (Products::kCoderWarps > 0) {
+      if (warp >= kServiceWarps) code_x<N, Products::kCoderWarps>(args, memory, work, warp - kServiceWarps);
+    }
   }
 }
 

@@ -21,7 +21,9 @@ constexpr int kGroupThreads = 128;
 constexpr int kWarpRows = 16;  // rows of W of a warp
 constexpr int kSpreadBytes =
     80;  // from one row of x to the next where a warp spreads its sums: 16, and no bank twice
-constexpr int kHelperWarps = 2;
+constexpr int kServiceWarps = 4;  // bring weights, bring x, and
+constexpr int kHelperWarps = 2;   // find 1 / rms
+constexpr int kStageBarriers = 4;
 
 /// What a block does: tiles first, first + step, … below `tiles`, and of each `stages` stages of k from `begin` on. All
 /// blocks walk k side by side: what they read of x at a time is the same, and the caches on the way serve it once.
@@ -32,8 +34,9 @@ struct Work {
 };
 
 /// Shared memory: the ring, each stage holding `chunks` chunks of W [rows, 128 bytes] and the chunks of x [N, 64] that
-/// belong to them, all swizzled; a piece for each warp to spread a slice of its sums; barriers; 1 / rms of each row of x; sums of squares of each warp and
-/// row. At tile.exchange sums of the other teams and of the other block of a split tile arrive.
+/// belong to them, all swizzled; a piece for each warp to spread a slice of its sums; barriers; 1 / rms of each row of x;
+/// sums of squares of each warp and row. At tile.exchange sums of the other teams and of the other block of a split tile
+/// arrive.
 class ProjectionMemory {
  public:
   __device__ ProjectionMemory(const ProjectionTile& tile, std::uint32_t base, int groups, int n, int x_chunks)
@@ -44,6 +47,7 @@ class ProjectionMemory {
         warp_bytes_(min(n, 16) * kSpreadBytes),
         spread_(base + tile.stages * stage_bytes_),
         barriers_(spread_ + groups / tile.teams * (kGroupThreads / kWarp) * warp_bytes_),
+        tail_(barriers_ + kStageBarriers * 8 * tile.stages),
         stages_(tile.stages),
         n_(n),
         groups_(groups),
@@ -59,19 +63,23 @@ class ProjectionMemory {
   __device__ std::uint32_t weights_full(int slot) const { return barriers_ + 8 * slot; }
   __device__ std::uint32_t x_full(int slot) const { return barriers_ + 8 * (stages_ + slot); }
   __device__ std::uint32_t empty(int slot) const { return barriers_ + 8 * (2 * stages_ + slot); }
-  __device__ std::uint32_t scales_ready() const { return barriers_ + 24 * stages_; }
-  __device__ std::uint32_t sums_arrived() const { return barriers_ + 24 * stages_ + 8; }
-  __device__ std::uint32_t scale(int row) const { return barriers_ + 24 * stages_ + 16 + 4 * row; }
+  /// x stands there as codes (projection_quantise.cuh).
+  __device__ std::uint32_t x_coded(int slot) const { return barriers_ + 8 * (3 * stages_ + slot); }
+  __device__ std::uint32_t scales_ready() const { return tail_; }
+  __device__ std::uint32_t sums_arrived() const { return tail_ + 8; }
+  __device__ std::uint32_t scale(int row) const { return tail_ + 16 + 4 * row; }
   __device__ std::uint32_t squares(int warp, int row) const { return scale((warp + 1) * n_ + row); }
   /// Warpgroups of consumers that finish a tile: all, or the first team.
   __device__ int finishers() const { return groups_ / teams_; }
   /// Chunks of x, 64 of k, to one of weights.
   __device__ int x_chunks() const { return x_chunks_; }
 
-  __device__ void init_barriers() const {
+  /// `coders`: warps that turn a stage of x into codes; 0: none do.
+  __device__ void init_barriers(int coders) const {
     for (int i = 0; i < stages_; ++i) {
       barrier_init(weights_full(i), 1);
       barrier_init(x_full(i), 1);
+      if (coders > 0) barrier_init(x_coded(i), coders);
       barrier_init(empty(i), finishers() * kGroupThreads / kWarp);
     }
     barrier_init(scales_ready(), kHelperWarps);
@@ -83,7 +91,7 @@ class ProjectionMemory {
  private:
   std::uint32_t base_, weights_bytes_, stage_bytes_;
   int x_chunks_;
-  std::uint32_t warp_bytes_, spread_, barriers_;
+  std::uint32_t warp_bytes_, spread_, barriers_, tail_;
   int stages_, n_, groups_, teams_;
 };
 

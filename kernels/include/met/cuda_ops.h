@@ -21,6 +21,9 @@ struct alignas(64) DeviceTensorMap {
 
 using Bf16Bits = std::uint16_t;
 
+/// k of a product with E4M3 operands is a multiple of it: their rows begin at 16 bytes.
+inline constexpr int kE4m3Granule = 16;
+
 /// Sum of squares of each row of the residual stream, in parts that are added in order: rows divided by their
 /// root mean square are never stored, the consumer scales its sums instead.
 struct RowSquares {
@@ -31,13 +34,15 @@ struct RowSquares {
 
 /// How a decode projection is cut into tiles and stages; src/ops/cuda/projection.cpp chooses it.
 struct ProjectionTile {
-  std::int32_t rows;      // of W a tile, a multiple of 16
-  std::int32_t split;     // blocks of a cluster that divide a tile's k among them: 1 or 2
-  std::int32_t teams;     // warpgroups that take stages in turn, for tiles of up to 64 rows; else 1
-  std::int32_t chunks;    // of 128 bytes of a row of W a stage of the ring
-  std::int32_t stages;    // of the ring, a multiple of teams: a slot always belongs to one team
+  std::int32_t rows;    // of W a tile, a multiple of 16
+  std::int32_t split;   // blocks of a cluster that divide a tile's k among them: 1 or 2
+  std::int32_t teams;   // warpgroups that take stages in turn, for tiles of up to 64 rows; else 1
+  std::int32_t chunks;  // of 128 bytes of a row of W a stage of the ring
+  std::int32_t
+      stages;  // of the ring, a multiple of teams and of crews of coders: a slot always belongs to one
   std::int32_t flight;    // stages of weights under way at a time
   std::int32_t exchange;  // where in shared memory sums of teams and of a split tile meet
+  std::int32_t coders;    // warpgroups that turn x into E4M3; 0 with BF16 weights
 };
 
 /// Decode projection (module `projection`): s[t, n] = scale(t, n) * sum_k W[n, k] x[t, k] (+ bias[n]), for up to
@@ -96,7 +101,7 @@ struct GemmArgs {
 };
 
 /// E4M3 rows for `gemm` (module `quantise`): v = x[t, k], or x[t, k] / rms(x[t]) * norm[k] where given; for each 128 of
-/// k scale = max |v| / 448, y = v / scale, k in the order of met/e4m3_order.h.
+/// k scale = max |v| / 448, y = v / scale.
 struct QuantiseArgs {
   const Bf16Bits* x;  // [tokens, k]
   const float* norm;  // [k] or null

@@ -1,21 +1,18 @@
-// Rows of BF16 weights to E4M3 with one scale a row, k in the order of met/e4m3_order.h:
-//   scales[r] = max |w[r]| / 448 (1 for a row of zeros), q[r, k'] = e4m3(w[r, k] / scales[r]).
+// Rows of BF16 weights to E4M3 with one scale a row:
+//   scales[r] = max |w[r]| / 448 (1 for a row of zeros), q[r, k] = e4m3(w[r, k] / scales[r]).
 //
-// Shapes   w: [rows, k] BF16, q: [rows, k] E4M3, both 16-byte aligned, k % 64 == 0; scales: [rows] FP32.
+// Shapes   w: [rows, k] BF16, q: [rows, k] E4M3, both 16-byte aligned, k % 16 == 0; scales: [rows] FP32.
 // Rounding one, to nearest even; nothing saturates.
 // Launch   one block of 256 threads a row, grid == rows.
 // Cost     reads 2 k and writes k bytes a row, reads the row twice; run once, while weights are loaded.
-#include <cuda_fp8.h>
-
 #include <cstdint>
 
-#include "met/e4m3_order.h"
+#include "e4m3.cuh"
 #include "vector.cuh"
 
 namespace {
 
 constexpr int kThreads = 256;
-constexpr float kE4m3Max = 448.0F;
 
 __device__ float block_max(float value) {
   __shared__ float partial[kThreads / kWarp];
@@ -43,9 +40,6 @@ extern "C" __global__ __launch_bounds__(kThreads) void pack_e4m3(const __nv_bflo
   const float scale = most > 0.0F ? most / kE4m3Max : 1.0F;
   if (threadIdx.x == 0) scales[blockIdx.x] = scale;
   const float inverse = 1.0F / scale;
-  for (std::int64_t i = threadIdx.x; i < k; i += kThreads) {
-    const std::int64_t run = i / met::kE4m3Order * met::kE4m3Order;
-    const int at = met::e4m3_position(static_cast<int>(i - run));
-    out[run + at] = __nv_cvt_float_to_fp8(__bfloat162float(row[i]) * inverse, __NV_SATFINITE, __NV_E4M3);
-  }
+  for (std::int64_t i = threadIdx.x; i < k; i += kThreads)
+    out[i] = __nv_cvt_float_to_fp8(__bfloat162float(row[i]) * inverse, __NV_SATFINITE, __NV_E4M3);
 }

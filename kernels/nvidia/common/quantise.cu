@@ -1,18 +1,16 @@
 // Rows of BF16 to E4M3 with a scale for each 128 of k, RMS-normalised first where asked; arguments and formula as
 // QuantiseArgs.
 //
-// Shapes   x: [tokens, k] BF16, norm: [k] FP32 or null, y: [tokens, k], all 16-byte aligned; k % 64 == 0, k <= 24,576.
+// Shapes   x: [tokens, k] BF16, norm: [k] FP32 or null, y: [tokens, k], all 16-byte aligned; k % 16 == 0, k <= 24,576.
 //          scales: [ceil(k / 128), scales_ld], above zero. tokens = counts->tokens.
 // Rounding FP32 throughout, one rounding to E4M3 of v / scale; |v| / scale is at most 448 and saturates.
 // Rows     Row t depends on row t alone, bit for bit.
 // Launch   one block of 256 threads a row, grid >= tokens; blocks past the count do nothing. Programmatic dependent launch.
 // Cost     reads 2 k and writes k bytes a row. Bound by memory.
-#include <cuda_fp8.h>
-
 #include <cstdint>
 
+#include "e4m3.cuh"
 #include "met/cuda_ops.h"
-#include "met/e4m3_order.h"
 #include "pdl.cuh"
 #include "vector.cuh"
 
@@ -21,12 +19,9 @@ namespace {
 using namespace met;
 
 constexpr int kThreads = 256;
-constexpr int kPieceValues = 16;  // of a thread at a time: a quarter of what is permuted together
+constexpr int kPieceValues = 16;  // of a thread at a time
 constexpr int kHeld = 6;          // pieces a thread keeps: rows up to 24,576 values are read once
-constexpr int kPieceLanes = kE4m3Order / kPieceValues;
-constexpr int kScaleLanes = 128 / kPieceValues;
-constexpr float kE4m3Max = 448.0F;
-constexpr float kLeast = 1e-20F;  // below it a block counts as zero
+constexpr int kScaleLanes = kE4m3Block / kPieceValues;
 
 struct Piece {
   Floats8 half[2];
@@ -63,34 +58,13 @@ __device__ float largest(const Piece& piece) {
   return most;
 }
 
-__device__ std::uint32_t e4m3_pair(float low, float high) {
-  return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, __NV_E4M3);
-}
-
-/// A thread holds one product of 16 of k: four bytes for each lane of a fragment. The four threads of a run of 64 exchange
-/// them, so that each stores the 16 bytes of one lane (met/e4m3_order.h).
-__device__ uint4 ordered(const Piece& piece, float inverse) {
-  static_assert(e4m3_position(1) == 1 && e4m3_position(8) == 2 && e4m3_position(16) == 4 &&
-                e4m3_position(2) == 16);
-  std::uint32_t mine[kPieceLanes];
+__device__ uint4 codes(const Piece& piece, float inverse) {
+  std::uint32_t words[kPieceValues / 4];
 #pragma unroll
-  for (int q = 0; q < kPieceLanes; ++q)
-    mine[q] = e4m3_pair(at(piece, 2 * q) * inverse, at(piece, 2 * q + 1) * inverse) |
-              e4m3_pair(at(piece, 2 * q + 8) * inverse, at(piece, 2 * q + 9) * inverse) << 16;
-  const int lane = threadIdx.x % kPieceLanes;
-  std::uint32_t got[kPieceLanes];
-#pragma unroll
-  for (int from = 0; from < kPieceLanes; ++from) {
-    // Round `from`: lane l gives what lane l ^ from stores.
-    const int to = lane ^ from;
-    const std::uint32_t given = to == 0 ? mine[0] : to == 1 ? mine[1] : to == 2 ? mine[2] : mine[3];
-    got[from] = __shfl_xor_sync(0xffffffffU, given, from);
-  }
-  const auto of = [&](int product) {  // came in round lane ^ product
-    const int round = lane ^ product;
-    return round == 0 ? got[0] : round == 1 ? got[1] : round == 2 ? got[2] : got[3];
-  };
-  return make_uint4(of(0), of(1), of(2), of(3));
+  for (int i = 0; i < kPieceValues / 4; ++i)
+    words[i] = e4m3_codes(at(piece, 4 * i) * inverse, at(piece, 4 * i + 1) * inverse,
+                          at(piece, 4 * i + 2) * inverse, at(piece, 4 * i + 3) * inverse);
+  return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
 }  // namespace
@@ -126,8 +100,8 @@ extern "C" __global__ __launch_bounds__(kThreads) void quantise_e4m3(
     if (args.norm != nullptr && piece < pieces)
       normalise(values, reinterpret_cast<const float4*>(args.norm), piece, scale_row);
     const float most = largest(values);
-    const float scale = fmaxf(most, kLeast) / kE4m3Max;
-    const uint4 bytes = ordered(values, 1.0F / scale);
+    const float scale = e4m3_scale(most);
+    const uint4 bytes = codes(values, 1.0F / scale);
     if (piece >= pieces) continue;
     reinterpret_cast<uint4*>(args.y + begin)[piece] = bytes;
     if (piece % kScaleLanes == 0)

@@ -155,12 +155,11 @@ bool Decoder::reads_codes(DeviceMatrix DecoderLayerWeights::* matrix) const {
 // With --batch-invariant all rows go one way, for their bits must not depend on what else is in the step.
 bool Decoder::splits_norms(int bucket) const { return bucket <= kGemmNormRows && !limits_.batch_invariant; }
 
-// Projections stream weights for few rows; larger steps are bound by arithmetic too (docs/performance.md, Hopper). Scales
-// of blocks are read by gemm alone.
+// Projections stream weights for few rows; larger steps are bound by arithmetic too (docs/performance.md, Hopper).
 Result<Decoder::DecodeProduct> Decoder::plan_decode_product(const DeviceMatrix& matrix, int bucket,
                                                             Epilogue epilogue, int shared_max) {
   DecodeProduct product;
-  if (bucket <= kProjectionRows && !matrix.block_scales) {
+  if (bucket <= kProjectionRows) {
     MET_ASSIGN(product.projection, plan_projection(matrix, bucket, epilogue, shared_max));
   } else {
     MET_ASSIGN(product.gemm, plan_gemm(matrix, bucket, epilogue, epilogue == Epilogue::kResidual));
@@ -182,6 +181,7 @@ Result<ops::cuda::ProjectionPlan> Decoder::plan_projection(const DeviceMatrix& m
                                                   .tokens = bucket,
                                                   .tokens_max = static_cast<int>(token_rows(limits_)),
                                                   .weights = matrix.type,
+                                                  .block_scales = matrix.block_scales,
                                                   .epilogue = epilogue,
                                                   .shared_max = bucket <= kFewRows ? shared_max : 0}));
   log_route("projection", bucket, matrix.n, matrix.k,

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "core/log.h"
-#include "met/e4m3_order.h"
+#include "met/cuda_ops.h"
 #include "ops/cuda/dummy_weights.h"
 #include "ops/cuda/pack_e4m3.h"
 #include "ops/cuda/quantise.h"
@@ -30,7 +30,7 @@ std::vector<MatrixName> of_experts(std::span<const MatrixName> matrices, int cou
 
 /// Whether the kernels read the stack's E4M3 as it is.
 bool stays_e4m3(const RowStack& stack) {
-  if (!std::ranges::all_of(stack.sources, is_e4m3) || stack.k % kE4m3Order != 0) return false;
+  if (!std::ranges::all_of(stack.sources, is_e4m3) || stack.k % kE4m3Granule != 0) return false;
   return stack.sources[0].scale_groups == 1 || blocks_fit(stack);
 }
 
@@ -104,14 +104,14 @@ Result<DeviceMatrix> MatrixLoader::plan(const MatrixName& first, const RowStack&
   if (out.k % 8 != 0)
     return unsupported(weight_of(first), "rows of " + std::to_string(out.k) +
                                              " values are not a multiple of 8, as the CUDA kernels need");
-  const bool ordered = out.k % kE4m3Order == 0;
+  const bool aligned = out.k % kE4m3Granule == 0;
   if (keep) return out;
-  if (options_.quantize && !ordered)
+  if (options_.quantize && !aligned)
     return unsupported("--quantization", weight_of(first) + " has rows of " + std::to_string(out.k) +
-                                             " values, which are not a multiple of 64, as fp8 needs");
+                                             " values, which are not a multiple of 16, as fp8 needs");
   const bool stays = stays_e4m3(stack);
   // What stands for an FP8 checkpoint is made E4M3 as well.
-  const bool invented = finder_.invented() && finder_.scales_declared() && ordered;
+  const bool invented = finder_.invented() && finder_.scales_declared() && aligned;
   if (!stays && !options_.quantize && !invented) return out;
   if (out.k > ops::cuda::kQuantiseMax && !options_.quantize) return out;
   out.type = DType::kF8E4M3;

@@ -25,7 +25,7 @@ struct DeviceMatrix {
 };
 
 /// Plans and uploads weights. E4M3 matrices stay what they are; where the kernels cannot read them so, they are widened to
-/// BF16: an embedding or a head, stacked with floats, rows that are no multiple of 64 values or longer than kQuantiseMax,
+/// BF16: an embedding or a head, stacked with floats, rows that are no multiple of 16 values or longer than kQuantiseMax,
 /// or blocks of scales that begin inside another matrix's. While the finder checks, results carry sizes and no memory;
 /// while it loads, uploads are collected and `finish` runs them all, with as many threads as it is given.
 class MatrixLoader {

@@ -6,7 +6,6 @@
 
 #include "config/model_config.h"
 #include "core/error.h"
-#include "met/e4m3_order.h"
 
 namespace met::layers::cuda {
 
@@ -59,12 +58,6 @@ void widen_e4m3(const RowSource& source, std::int64_t row, const std::byte* from
   }
 }
 
-void order_e4m3(const std::byte* from, std::size_t k, std::byte* to) {
-  for (std::size_t run = 0; run < k; run += kE4m3Order)
-    for (int i = 0; i < kE4m3Order; ++i)
-      to[run + static_cast<std::size_t>(e4m3_position(i))] = from[run + static_cast<std::size_t>(i)];
-}
-
 }  // namespace
 
 std::int64_t RowStack::rows() const {
@@ -95,7 +88,7 @@ void write_rows(const RowStack& stack, DType type, std::int64_t begin, std::int6
     const std::byte* from =
         source.tensor->bytes.data() + static_cast<std::size_t>(at.row) * bytes_of(stored, k);
     if (type == DType::kF8E4M3)
-      order_e4m3(from, k, to);
+      std::memcpy(to, from, k);
     else if (stored == DType::kF8E4M3)
       widen_e4m3(source, at.row, from, k, to);
     else

@@ -40,7 +40,7 @@ struct RowAt {
 RowAt row_at(const RowStack& stack, std::int64_t r);
 
 /// Rows [begin, end) of the stack, k values each, one after another: as BF16, products of an E4M3 number and its scale
-/// rounded once; or, of a stack that is E4M3 throughout, its numbers as F8E4M3 in the order of met/e4m3_order.h.
+/// rounded once; or, of a stack that is E4M3 throughout, its numbers as F8E4M3.
 void write_rows(const RowStack& stack, DType type, std::int64_t begin, std::int64_t end, std::byte* to);
 
 /// A scale for each row of an E4M3 stack whose sources have one scale along k.

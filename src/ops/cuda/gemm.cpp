@@ -4,7 +4,6 @@
 #include <bit>
 #include <string>
 
-#include "met/e4m3_order.h"
 #include "ops/kernel_lookup.h"
 
 namespace met::ops::cuda {
@@ -78,7 +77,7 @@ Result<> check(const GemmShape& shape) {
   if (shape.n <= 0 || shape.n % n_step != 0)
     return unsupported("n", "rows of a weight must be a multiple of " + std::to_string(n_step) + ", are " +
                                 std::to_string(shape.n));
-  const int k_step = shape.weights == DType::kF8E4M3 ? kE4m3Order : kOrder;
+  const int k_step = shape.weights == DType::kF8E4M3 ? kE4m3Granule : kOrder;
   if (shape.k <= 0 || shape.k % k_step != 0)
     return unsupported("k", "columns of a weight must be a multiple of " + std::to_string(k_step) + ", are " +
                                 std::to_string(shape.k));

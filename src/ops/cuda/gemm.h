@@ -18,7 +18,7 @@ namespace met::ops::cuda {
 /// A plan serves any count of rows up to tokens_max, fastest from some half of it on.
 ///
 /// Errors   kUnsupported, naming n that is no multiple of 8 (of 16 with a gated epilogue), k that is no multiple of 8
-///          (E4M3: 64), or another weight type.
+///          (E4M3: 16), or another weight type.
 struct GemmShape {
   int n = 0;  ///< rows of W, gate and up counted
   int k = 0;

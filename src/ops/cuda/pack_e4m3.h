@@ -11,7 +11,7 @@ struct PackE4m3Plan {
   gpu::KernelHandle kernel;
 };
 Result<PackE4m3Plan> plan_pack_e4m3(gpu::GpuBackend& device);
-/// w: BF16 [rows, k] → q: E4M3 [rows, k], scales: F32 [rows]. k is a multiple of 64.
+/// w: BF16 [rows, k] → q: E4M3 [rows, k], scales: F32 [rows]. k is a multiple of 16.
 Result<> pack_e4m3(const PackE4m3Plan& plan, gpu::DevicePtr w, gpu::DevicePtr q, gpu::DevicePtr scales,
                    std::int64_t rows, std::int64_t k, gpu::Stream stream);
 

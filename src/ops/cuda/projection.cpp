@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 #include <string>
 
-#include "met/e4m3_order.h"
 #include "ops/kernel_lookup.h"
 
 namespace met::ops::cuda {
@@ -17,6 +17,7 @@ constexpr int kGroupRows = 64;
 constexpr int kGroupThreads = 128;
 constexpr int kGroupWarps = 4;
 constexpr int kTokensMax = 256;
+constexpr int kTokensMaxE4m3 = 64;
 constexpr int kStagesMax = 24;
 constexpr int kSpreadBytes = 80;
 constexpr int kSharedMax = 232448;
@@ -30,10 +31,20 @@ int columns_of(int tokens) {
 }
 
 int groups_of(const ProjectionTile& tile) { return ceil_div(tile.rows, kGroupRows); }
-/// Warpgroups that have registers for this many columns.
-int groups_max(int columns) { return columns > 128 ? 2 : 3; }
+bool e4m3(const ProjectionShape& shape) { return shape.weights == DType::kF8E4M3; }
+/// Warpgroups that have registers for this many columns: of consumers, and with E4M3 weights those that make codes of x.
+int groups_max(const ProjectionShape& shape, int columns) { return e4m3(shape) || columns <= 128 ? 3 : 2; }
+int coders_max(const ProjectionShape& shape, const ProjectionTile& tile) {
+  return e4m3(shape) ? std::min(4 - groups_of(tile) * tile.teams, 2) : 0;
+}
+/// Stages are a multiple of it: a slot always belongs to one team and to one crew that makes codes. A barrier tells apart
+/// two phases, not more: who finds another's stage on its way takes the phase of the use before for its own.
+int turns_of(const ProjectionTile& tile, int columns) {
+  const int crew = columns <= 16 ? 2 : 4;  // warps
+  return std::lcm(tile.teams, std::max(tile.coders * kGroupWarps / crew, 1));
+}
 /// Chunks of x, 64 of k, to a chunk of weights, 128 bytes of a row.
-int x_chunks_of(const ProjectionShape& shape) { return shape.weights == DType::kF8E4M3 ? 2 : 1; }
+int x_chunks_of(const ProjectionShape& shape) { return e4m3(shape) ? 2 : 1; }
 int stage_bytes(const ProjectionTile& tile, int columns, int x_chunks) {
   return tile.chunks * (tile.rows + x_chunks * columns) * kChunkBytes;
 }
@@ -41,7 +52,7 @@ int stage_bytes(const ProjectionTile& tile, int columns, int x_chunks) {
 int tail_bytes(const ProjectionTile& tile, int columns) {
   const int warps = kGroupWarps * groups_of(tile);
   const int bytes =
-      warps * std::min(columns, 16) * kSpreadBytes + 24 * tile.stages + 16 + 4 * columns * (1 + warps);
+      warps * std::min(columns, 16) * kSpreadBytes + 32 * tile.stages + 16 + 4 * columns * (1 + warps);
   return ceil_div(bytes, 16) * 16;
 }
 /// Sums that other teams leave with the first, and those of half the columns, in slices of 16, that the other block of a
@@ -57,15 +68,16 @@ int shared_max_of(const ProjectionShape& shape) {
   return shape.shared_max > 0 ? std::min(shape.shared_max, kSharedMax) : kSharedMax;
 }
 
-/// As many stages as shared memory holds, and where the rest lies. False: not even two, or one a team.
+/// As many stages as shared memory holds, and where the rest lies. False: not even two, or one a team and crew.
 bool fit(const ProjectionShape& shape, ProjectionTile& tile, int columns, std::uint32_t& shared) {
   const int x_chunks = x_chunks_of(shape);
   const int most = shared_max_of(shape);
   const int stage = stage_bytes(tile, columns, x_chunks);
   const int exchange = exchange_bytes(tile, columns);
   const auto bytes = [&] { return tile.stages * stage + tail_bytes(tile, columns) + exchange; };
+  const int turns = turns_of(tile, columns);
   tile.stages = kStagesMax;
-  while (tile.stages > 1 && (bytes() > most || tile.stages % tile.teams != 0)) --tile.stages;
+  while (tile.stages > 1 && (bytes() > most || tile.stages % turns != 0)) --tile.stages;
   const int ring = tile.stages * stage;
   tile.exchange = ring + tail_bytes(tile, columns);
   tile.flight = tile.flight == 0 ? tile.stages : std::min(tile.flight, tile.stages);
@@ -73,45 +85,46 @@ bool fit(const ProjectionShape& shape, ProjectionTile& tile, int columns, std::u
   const int beyond = (groups_of(tile) * kGroupRows - tile.rows) * kChunkBytes;
   const int wanted = std::max(bytes(), ring - tile.chunks * x_chunks * columns * kChunkBytes + beyond);
   shared = static_cast<std::uint32_t>(wanted);
-  return tile.stages >= std::max(2, tile.teams) && wanted <= most;
+  return tile.stages >= std::max(2, turns) && wanted <= most;
 }
 
 /// Time of the busiest multiprocessor in bytes of its share of the memory's bandwidth: weights, x from the L2 cache at a
-/// fraction of the price, rows of a fragment that the tile leaves unused, an exchange over a cluster. E4M3: or the chunks
-/// that a warpgroup widens, where that takes longer; rows that are not there cost the same.
+/// fraction of the price, rows of a fragment that the tile leaves unused, an exchange over a cluster.
 double cost(const ProjectionShape& shape, const ProjectionTile& tile, int columns, int processors) {
   constexpr double kCached = 0.4;
   constexpr double kExchange = 10e3;
-  constexpr double kChunk = 20e3;
-  const bool e4m3 = shape.weights == DType::kF8E4M3;
-  const double unused = e4m3 ? 1.0 : 0.15;
+  constexpr double kUnused = 0.15;
   const int tiles = ceil_div(shape.n, tile.rows);
   const int rounds = ceil_div(tiles, std::max(processors / tile.split, 1));
-  const double rows = tile.rows + unused * (groups_of(tile) * kGroupRows - tile.rows);
+  const double rows = tile.rows + kUnused * (groups_of(tile) * kGroupRows - tile.rows);
   const double share = static_cast<double>(shape.k) / tile.split;
-  const double bytes = (rows * (e4m3 ? 1 : 2) + 2 * kCached * columns) * share;
-  const double widening = e4m3 ? kChunk * share / kChunkBytes / tile.teams : 0.0;
-  return rounds * std::max(bytes, widening) + (tile.split > 1 ? kExchange : 0.0);
+  const double bytes = (rows * (e4m3(shape) ? 1 : 2) + 2 * kCached * columns) * share;
+  return rounds * bytes + (tile.split > 1 ? kExchange : 0.0);
 }
 
-/// Warpgroups for a tile of one fragment. E4M3: one widens 9 bytes a cycle, half of what memory brings; down, 8 columns:
-/// 24.2 us with one, 16.5 with two, 15.3 with three. BF16: out, 8 columns: 9.8 us with one, 9.4 with two.
+/// Warpgroups for a tile of one fragment. BF16: out, 8 columns: 9.8 us with one, 9.4 with two.
 int teams_of(const ProjectionShape& shape, const ProjectionTile& tile, int columns) {
   if (groups_of(tile) > 1 || columns > 64) return 1;
-  if (shape.weights == DType::kF8E4M3) return columns <= 32 ? 3 : 2;
+  if (e4m3(shape)) return 2;
   return columns <= 16 ? 2 : 1;
 }
 
-/// Chunks of a stage: large copies, but three stages at least.
+/// Warpgroups that make codes of x: one for each 32 columns.
+int coders_of(const ProjectionShape& shape, const ProjectionTile& tile, int columns) {
+  return std::min(columns > 32 ? 2 : 1, coders_max(shape, tile));
+}
+
+/// Chunks of a stage: large copies, but three stages at least, with E4M3 weights four.
 int chunks_of(const ProjectionShape& shape, const ProjectionTile& tile, int columns) {
   constexpr int kStageBf16 = 40 << 10;
   constexpr int kStageE4m3 = 32 << 10;  // and row group
   const int ring = shared_max_of(shape) / 8 * 7;
   const int each =
       stage_bytes({.rows = tile.rows, .split = 1, .teams = 1, .chunks = 1}, columns, x_chunks_of(shape));
-  const int wanted = shape.weights == DType::kF8E4M3 ? kStageE4m3 * groups_of(tile) : kStageBf16;
+  const int wanted = e4m3(shape) ? kStageE4m3 * groups_of(tile) : kStageBf16;
+  const int stages = e4m3(shape) ? 4 : 3;
   int chunks = 1;
-  while (chunks < 8 && 2 * chunks * each <= wanted && 6 * chunks * each <= ring) chunks *= 2;
+  while (chunks < 8 && 2 * chunks * each <= wanted && 2 * stages * chunks * each <= ring) chunks *= 2;
   return chunks;
 }
 
@@ -123,11 +136,11 @@ ProjectionTile choose_tile(const ProjectionShape& shape, int columns, int proces
   double least = std::numeric_limits<double>::infinity();
   for (const int rows : kRows)
     for (const int split : {1, 2}) {
-      ProjectionTile tile{
-          .rows = rows, .split = split, .teams = 1, .chunks = 1, .stages = 0, .flight = 0, .exchange = 0};
-      if (groups_of(tile) > groups_max(columns)) continue;
+      ProjectionTile tile{.rows = rows, .split = split, .teams = 1, .chunks = 1};
+      if (groups_of(tile) > groups_max(shape, columns)) continue;
       if (split > 1 && ceil_div(shape.n, rows) * split > processors) continue;
       tile.teams = teams_of(shape, tile, columns);
+      tile.coders = coders_of(shape, tile, columns);
       tile.chunks = chunks_of(shape, tile, columns);
       const double price = cost(shape, tile, columns, processors);
       std::uint32_t shared = 0;
@@ -135,7 +148,7 @@ ProjectionTile choose_tile(const ProjectionShape& shape, int columns, int proces
       least = price;
       best = tile;
     }
-  const int flight = shape.weights == DType::kF8E4M3 ? kFlightE4m3 : kFlightBf16;
+  const int flight = e4m3(shape) ? kFlightE4m3 : kFlightBf16;
   best.flight = flight / (best.chunks * best.rows * kChunkBytes) + 1;
   return best;
 }
@@ -144,16 +157,17 @@ Result<> check_shape(const ProjectionShape& shape) {
   if (shape.n < 1 || shape.k < 8 || shape.k % 8 != 0)
     return unsupported("weights", "a projection needs k a multiple of 8, has n = " + std::to_string(shape.n) +
                                       ", k = " + std::to_string(shape.k));
-  if (shape.tokens < 1 || shape.tokens > kTokensMax || shape.tokens_max < 1)
-    return unsupported("max_batch_size",
-                       "a projection takes 1 to 256 tokens, not " + std::to_string(shape.tokens));
+  const int most = e4m3(shape) ? kTokensMaxE4m3 : kTokensMax;
+  if (shape.tokens < 1 || shape.tokens > most || shape.tokens_max < 1)
+    return unsupported("max_batch_size", "a projection takes 1 to " + std::to_string(most) + " tokens, not " +
+                                             std::to_string(shape.tokens));
   const bool gated = shape.epilogue == Epilogue::kSiluMul || shape.epilogue == Epilogue::kGeluMul;
   if (gated && shape.n % 16 != 0)
     return unsupported("intermediate_size", "must be a multiple of 8, is " + std::to_string(shape.n / 2));
   if (shape.weights != DType::kBF16 && shape.weights != DType::kF8E4M3)
     return unsupported("weights", "must be BF16 or F8E4M3, are " + std::string(info(shape.weights).name));
-  if (shape.weights == DType::kF8E4M3 && shape.k % kE4m3Order != 0)
-    return unsupported("weights", "E4M3 weights need k a multiple of 64, have " + std::to_string(shape.k));
+  if (e4m3(shape) && shape.k % kE4m3Granule != 0)
+    return unsupported("weights", "E4M3 weights need k a multiple of 16, have " + std::to_string(shape.k));
   return {};
 }
 
@@ -199,8 +213,10 @@ Result<ProjectionPlan> plan_projection(gpu::GpuBackend& device, const Projection
   MET_TRY(check_shape(shape));
   ProjectionPlan plan{
       .device = &device, .kernel = {}, .shape = shape, .tile = tile, .columns = columns_of(shape.tokens)};
+  if (tile.coders == 0) plan.tile.coders = coders_of(shape, tile, plan.columns);
   if (tile.rows < 16 || tile.rows % 16 != 0 || tile.split < 1 || tile.split > 2 || tile.teams < 1 ||
-      groups_of(tile) * tile.teams > groups_max(plan.columns) || (tile.teams > 1 && tile.rows > kGroupRows) ||
+      groups_of(tile) * tile.teams > groups_max(shape, plan.columns) ||
+      (tile.teams > 1 && tile.rows > kGroupRows) || plan.tile.coders > coders_max(shape, tile) ||
       !fit(shape, plan.tile, plan.columns, plan.shared_bytes))
     return fail(ErrorCode::kInternal,
                 "a projection tile of " + std::to_string(tile.rows) + " rows does not fit");
@@ -209,11 +225,11 @@ Result<ProjectionPlan> plan_projection(gpu::GpuBackend& device, const Projection
   // With a split every cluster has one tile; else as many blocks as make all rounds equally full.
   const int blocks = tile.split > 1 ? tiles * tile.split : ceil_div(tiles, ceil_div(tiles, processors));
   const std::string columns = std::to_string(plan.columns);
-  plan.kernel = shape.weights == DType::kF8E4M3
-                    ? look_up(device, "projection_e4m3", "projection_e4m3_n" + columns)
-                    : look_up(device, "projection", "projection_bf16_n" + columns);
+  plan.kernel = e4m3(shape) ? look_up(device, "projection_e4m3", "projection_e4m3_n" + columns)
+                            : look_up(device, "projection", "projection_bf16_n" + columns);
   plan.grid = {static_cast<std::uint32_t>(blocks)};
-  plan.block = {static_cast<std::uint32_t>((groups_of(tile) * tile.teams + 1) * kGroupThreads)};
+  plan.block = {
+      static_cast<std::uint32_t>((groups_of(tile) * tile.teams + 1 + plan.tile.coders) * kGroupThreads)};
   plan.squares_count = tiles;
   return plan;
 }
@@ -223,7 +239,7 @@ Result<gpu::KernelLaunch> projection_launch(const ProjectionPlan& plan, const Pr
   const std::int64_t ldx = t.ldx != 0 ? t.ldx : shape.k;
   ProjectionArgs args{};
   using gpu::TensorElement;
-  const TensorElement element = shape.weights == DType::kF8E4M3 ? TensorElement::kByte : TensorElement::kBf16;
+  const TensorElement element = e4m3(shape) ? TensorElement::kByte : TensorElement::kBf16;
   MET_ASSIGN(args.weights, encode(*plan.device, map_of(t.weights, element, shape.n, shape.k, shape.k,
                                                        plan.tile.rows, plan.tile.chunks)));
   MET_ASSIGN(args.x, encode(*plan.device, map_of(t.x, TensorElement::kBf16, shape.tokens_max, shape.k, ldx,
@@ -243,7 +259,7 @@ Result<gpu::KernelLaunch> projection_launch(const ProjectionPlan& plan, const Pr
   args.squares_count = plan.squares_count;
   args.logits = t.logits;
   args.y_f32 = t.y_f32;
-  args.block_scales = 0;
+  args.block_scales = shape.block_scales;
   args.epilogue = shape.epilogue;
   args.tile = plan.tile;
   gpu::KernelLaunch launch(plan.kernel, plan.grid, plan.block, plan.shared_bytes);

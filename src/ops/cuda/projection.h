@@ -10,7 +10,7 @@ namespace met::ops::cuda {
 /// One projection of a step that has room for `tokens` rows. Formula, rounding and cost: ProjectionArgs and
 /// kernels/hopper/common/projection.cu, projection_e4m3.cu.
 ///
-/// Errors   kUnsupported, naming the size: k no multiple of 8 (E4M3: 64), tokens out of 1 … 256, n no multiple of 16 with a gated
+/// Errors   kUnsupported, naming the size: k no multiple of 8 (E4M3: 16), tokens out of 1 … 256 (E4M3: 64), n no multiple of 16 with a gated
 ///          epilogue, another weight type.
 struct ProjectionShape {
   std::int64_t n = 0;  ///< rows of W, gate and up counted
@@ -18,6 +18,7 @@ struct ProjectionShape {
   int tokens = 0;                ///< rows of x at most, 1 … 256; rounded up to 8, 16, 32, 64, 128 or 256
   int tokens_max = 0;            ///< rows that x has in memory
   DType weights = DType::kBF16;  ///< or F8E4M3
+  bool block_scales = false;     ///< E4M3: weight_scales are of blocks
   Epilogue epilogue = Epilogue::kStore;
   int shared_max =
       0;  ///< bytes of shared memory a block takes at most, so that another kernel fits beside it; 0: all
@@ -36,10 +37,10 @@ struct ProjectionPlan {
 
 /// Addresses of one launch; what ProjectionArgs calls optional may be 0.
 struct ProjectionTensors {
-  gpu::DevicePtr weights;        ///< [n, k]; E4M3 in the order of met/e4m3_order.h
+  gpu::DevicePtr weights;        ///< [n, k]
   gpu::DevicePtr x;              ///< [tokens_max, ldx], the first k values of a row
   gpu::DevicePtr counts;         ///< StepCounts
-  gpu::DevicePtr weight_scales;  ///< [n] F32, E4M3 only
+  gpu::DevicePtr weight_scales;  ///< F32, E4M3 only: as ProjectionArgs
   gpu::DevicePtr bias;           ///< [n] F32
   RowSquares norm;
   gpu::DevicePtr residual;

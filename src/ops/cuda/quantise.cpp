@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "met/e4m3_order.h"
 #include "ops/kernel_lookup.h"
 
 namespace met::ops::cuda {
@@ -16,9 +15,10 @@ static_assert(kMax == kQuantiseMax);
 }  // namespace
 
 Result<QuantisePlan> plan_quantise(gpu::GpuBackend& device, const QuantiseShape& shape) {
-  if (shape.k <= 0 || shape.k % kE4m3Order != 0 || shape.k > kMax)
-    return unsupported("k", "values of a quantised row must be a multiple of " + std::to_string(kE4m3Order) +
-                                " up to " + std::to_string(kMax) + ", are " + std::to_string(shape.k));
+  if (shape.k <= 0 || shape.k % kE4m3Granule != 0 || shape.k > kMax)
+    return unsupported("k", "values of a quantised row must be a multiple of " +
+                                std::to_string(kE4m3Granule) + " up to " + std::to_string(kMax) + ", are " +
+                                std::to_string(shape.k));
   return QuantisePlan{.device = &device,
                       .kernel = look_up(device, "quantise", "quantise_e4m3"),
                       .grid = {static_cast<std::uint32_t>(shape.tokens)}};

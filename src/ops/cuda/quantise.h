@@ -8,7 +8,7 @@ namespace met::ops::cuda {
 
 /// Formula, rounding and cost: kernels/nvidia/common/quantise.cu.
 ///
-/// Errors   kUnsupported for k that is no multiple of 64 or above 24,576.
+/// Errors   kUnsupported for k that is no multiple of 16 or above 24,576.
 struct QuantiseShape {
   int k = 0;
   int tokens = 0;  ///< rows at most

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "met/e4m3_order.h"
 #include "ops/cuda/projection.h"
 #include "tests/gpu/cuda_check/check.h"
 
@@ -21,6 +20,7 @@ struct Shape {
   int parts = 1;
   ProjectionTile tile{};  ///< rows 0: the plan's choice
   DType type = DType::kBF16;
+  bool blocks = false;  ///< weight_scales of blocks
 };
 
 struct Inputs {
@@ -34,17 +34,27 @@ bool residual(const Shape& s) { return s.epilogue == Epilogue::kResidual; }
 bool e4m3(const Shape& s) { return s.type == DType::kF8E4M3; }
 std::int64_t ldy_of(const Shape& s) { return gated(s) ? s.n / 2 : s.n; }
 
+constexpr std::int64_t kBlock = 128;
+std::int64_t blocks_of(std::int64_t size) { return (size + kBlock - 1) / kBlock; }
+/// Rows of block scales: where gate and up alternate, blocks of both in turn.
+std::int64_t block_rows(const Shape& s) { return gated(s) ? 2 * blocks_of(s.n / 2) : blocks_of(s.n); }
+std::int64_t block_row(const Shape& s, std::int64_t n) {
+  if (!gated(s)) return n / kBlock;
+  const std::int64_t row = n / 16 * 8 + n % 8;  // of gate or of up
+  return row / kBlock * 2 + n % 16 / 8;
+}
+
 /// E4M3 weights of all values but NaN, subnormals and zeros included, with scales that bring a sum to order 1.
 void make_e4m3(const Shape& s, Inputs& in, Rng& rng) {
   in.e4m3.resize(static_cast<std::size_t>(s.n * s.k));
   for (std::int64_t i = 0; i < s.n * s.k; ++i) {
     auto byte = static_cast<std::uint8_t>(rng.next());
     if ((byte & 0x7f) == 0x7f) byte ^= 1;
-    const std::int64_t at = i / kE4m3Order * kE4m3Order + e4m3_position(static_cast<int>(i % kE4m3Order));
-    in.e4m3[static_cast<std::size_t>(at)] = byte;
+    in.e4m3[static_cast<std::size_t>(i)] = byte;
     in.weights[static_cast<std::size_t>(i)] = f32_to_bf16(f8e4m3_to_f32(byte));
   }
-  for (std::int64_t i = 0; i < s.n; ++i)
+  const std::int64_t scales = s.blocks ? block_rows(s) * blocks_of(s.k) : s.n;
+  for (std::int64_t i = 0; i < scales; ++i)
     in.weight_scales.push_back(
         static_cast<float>(rng.uniform(0.005, 0.02) / std::sqrt(static_cast<double>(s.k))));
 }
@@ -70,6 +80,31 @@ Inputs inputs_of(const Shape& s) {
   return in;
 }
 
+double weight_scale(const Shape& s, const Inputs& in, std::size_t n, std::int64_t k) {
+  const auto row = static_cast<std::int64_t>(n);
+  const std::int64_t at = s.blocks ? block_row(s, row) * blocks_of(s.k) + k / kBlock : row;
+  return static_cast<double>(in.weight_scales[static_cast<std::size_t>(at)]);
+}
+
+/// A row of x as the product sees it: E4M3 weights meet codes with a scale for each 128 of k.
+std::vector<double> row_of(const Shape& s, const Inputs& in, int t) {
+  std::vector<float> x;
+  for (std::int64_t k = 0; k < s.k; ++k)
+    x.push_back(bf16_to_f32(in.x[static_cast<std::size_t>(t * s.k + k)]));
+  std::vector<double> row(x.begin(), x.end());
+  if (!e4m3(s)) return row;
+  for (std::size_t begin = 0; begin < x.size(); begin += kBlock) {
+    const std::size_t end = std::min(begin + kBlock, x.size());
+    float most = 1e-20F;
+    for (std::size_t k = begin; k < end; ++k) most = std::max(most, std::abs(x[k]));
+    const float scale = most * (1.0F / 448.0F);
+    const float inverse = 1.0F / scale;
+    for (std::size_t k = begin; k < end; ++k)
+      row[k] = static_cast<double>(f8e4m3_to_f32(f32_to_f8e4m3(x[k] * inverse))) * static_cast<double>(scale);
+  }
+  return row;
+}
+
 /// s[t, :] with norm and bias, FP64.
 std::vector<double> sums_of(const Shape& s, const Inputs& in, int t) {
   double scale = 1.0;
@@ -79,15 +114,18 @@ std::vector<double> sums_of(const Shape& s, const Inputs& in, int t) {
       total += static_cast<double>(in.parts[static_cast<std::size_t>(t * s.parts + i)]);
     scale = 1.0 / std::sqrt(total / static_cast<double>(s.k) + static_cast<double>(kEps));
   }
-  std::vector<double> x(static_cast<std::size_t>(s.k));
-  for (std::size_t i = 0; i < x.size(); ++i)
-    x[i] = static_cast<double>(bf16_to_f32(in.x[static_cast<std::size_t>(t * s.k) + i]));
+  const std::vector<double> x = row_of(s, in, t);
   std::vector<double> sums(static_cast<std::size_t>(s.n));
   for (std::size_t n = 0; n < sums.size(); ++n) {
     const std::uint16_t* row = in.weights.data() + n * x.size();
     double sum = 0;
-    for (std::size_t i = 0; i < x.size(); ++i) sum += static_cast<double>(bf16_to_f32(row[i])) * x[i];
-    if (e4m3(s)) sum *= static_cast<double>(in.weight_scales[n]);
+    double part = 0;  // of a block of k
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      part += static_cast<double>(bf16_to_f32(row[i])) * x[i];
+      if ((i + 1) % kBlock != 0 && i + 1 != x.size()) continue;
+      sum += e4m3(s) ? part * weight_scale(s, in, n, static_cast<std::int64_t>(i)) : part;
+      part = 0;
+    }
     sums[n] = scale * sum + (s.bias ? static_cast<double>(in.bias[n]) : 0.0);
   }
   return sums;
@@ -141,7 +179,8 @@ void oracle(const Shape& s, const Inputs& in, int tile_rows, std::span<Output> o
 }
 
 std::vector<Output> outputs_of(const Shape& s) {
-  constexpr double kSums = 0x1p-13;  // FP32 sums of terms of order 1, as tensor cores add them
+  // Sums of terms of order 1, as tensor cores add them: of E4M3 they keep some 13 bits within 128 of k.
+  const double kSums = !e4m3(s) ? 0x1p-13 : gated(s) ? 0x1p-5 : 0x1p-7;
   const Tolerance bf16{"one BF16 rounding of FP32 sums", kBf16Rounding, kSums};
   const Tolerance f32{"FP32 sums", 0x1p-18, kSums};
   if (!residual(s))
@@ -156,8 +195,13 @@ std::vector<Output> outputs_of(const Shape& s) {
 }
 
 Result<OpCase> projection(GpuBackend& gpu, const Shape& s, bool timed) {
-  const ops::cuda::ProjectionShape shape{
-      .n = s.n, .k = s.k, .tokens = s.room, .tokens_max = s.room, .weights = s.type, .epilogue = s.epilogue};
+  const ops::cuda::ProjectionShape shape{.n = s.n,
+                                         .k = s.k,
+                                         .tokens = s.room,
+                                         .tokens_max = s.room,
+                                         .weights = s.type,
+                                         .block_scales = s.blocks,
+                                         .epilogue = s.epilogue};
   MET_ASSIGN(const auto plan, s.tile.rows != 0 ? ops::cuda::plan_projection(gpu, shape, s.tile)
                                                : ops::cuda::plan_projection(gpu, shape));
   const Inputs in = inputs_of(s);
@@ -203,6 +247,10 @@ Shape with_e4m3(Shape s) {
   s.type = DType::kF8E4M3;
   return s;
 }
+Shape with_blocks(Shape s) {
+  s.blocks = true;
+  return with_e4m3(s);
+}
 
 std::vector<Shape> timed_shapes() {
   std::vector<Shape> shapes;
@@ -213,7 +261,8 @@ std::vector<Shape> timed_shapes() {
     shapes.push_back({"down", 4096, 12288, n, n, Epilogue::kResidual, false, false, true});
   }
   const std::vector<Shape> layers = shapes;
-  for (const Shape& layer : layers) shapes.push_back(with_e4m3(layer));
+  for (const Shape& layer : layers)
+    if (layer.room <= 64) shapes.push_back(with_e4m3(layer));
   for (const int n : {1, 32, 256})
     shapes.push_back({"head", 151936, 4096, n, n, Epilogue::kStore, true, false, false, true, 64});
   for (const int n : {1, 16}) {
@@ -265,10 +314,16 @@ std::vector<Shape> probing_shapes() {
         shapes.push_back({"teams", 4096, 64, room, room - 1, kStore, true, false, false, true, 5, tile});
         shapes.push_back(
             with_e4m3({"teams", 576, 576, room, room - 1, kAdd, false, true, true, false, 1, tile}));
+        shapes.push_back(
+            with_blocks({"teams", 4096, 64, room, room - 1, kStore, true, false, false, true, 5, tile}));
       }
-  // E4M3: k with and without a tail of a 128-byte chunk.
-  for (const int room : {8, 16, 32, 64, 128, 256})
-    for (const int tokens : {1, room - 1}) {
+  // E4M3: k with and without a tail of a 128-byte chunk, and of what the copy engine takes at once.
+  for (const int room : {8, 16, 32, 64})
+    for (const int tokens : {0, 1, room - 1}) {
+      shapes.push_back(with_blocks({"qkv", 456, 592, room, tokens, kStore, true, true, false, false, 3}));
+      shapes.push_back(with_blocks({"out", 129, 208, room, tokens, kAdd, false, true, true}));
+      shapes.push_back(with_blocks({"gate up", 560, 272, room, tokens, Epilogue::kSiluMul, true, true}));
+      shapes.push_back(with_e4m3({"gate up gelu", 384, 16, room, tokens, Epilogue::kGeluMul}));
       shapes.push_back(with_e4m3({"qkv", 192, 64, room, tokens, kStore, true, true, false, false, 3}));
       shapes.push_back(with_e4m3({"out", 72, 192, room, tokens, kAdd, false, false, true}));
       shapes.push_back(
@@ -276,6 +331,18 @@ std::vector<Shape> probing_shapes() {
       shapes.push_back(with_e4m3({"down", 576, 1536, room, tokens, kAdd, false, true, true}));
       shapes.push_back(with_e4m3({"head", 451, 320, room, tokens, kStore, true, false, false, true, 2}));
     }
+  for (const int room : {8, 16, 32, 64})
+    for (const int rows : {32, 64, 96, 128, 192})
+      for (const int split : {1, 2})
+        for (const int coders : {1, 2}) {
+          const ProjectionTile tile{.rows = rows, .split = split, .teams = 1, .chunks = 1, .coders = coders};
+          const int groups = (rows + 63) / 64;
+          if (groups + coders > 4) continue;
+          shapes.push_back(
+              with_e4m3({"cut", 576, 1536, room, room - 1, kAdd, false, true, true, false, 1, tile}));
+          shapes.push_back(with_blocks(
+              {"cut", 480, 576, room, room - 1, Epilogue::kSiluMul, true, false, false, false, 5, tile}));
+        }
   shapes.push_back(with_e4m3({"qkv qwen3-8b", 6144, 4096, 8, 5, kStore, true, false, false, false, 64}));
   shapes.push_back(with_e4m3({"down qwen3-8b", 4096, 12288, 16, 3, kAdd, false, false, true}));
   // Sizes of models.

@@ -124,6 +124,18 @@ TEST_F(DecoderTest, EachMatrixIsMultipliedAsItIsStored) {
                                      "gemm", "quantise", "gemm_e4m3", "residual_norm", "projection"));
 }
 
+TEST_F(DecoderTest, DecodeReadsScalesOfBlocksToo) {
+  make({{Stored::kBlocks, Stored::kRows, Stored::kBlocks, Stored::kFloats}});
+  const std::size_t begin = device_.launches().size();
+  EXPECT_THAT(decode(8), ElementsAre("projection_e4m3", "projection_e4m3", "projection_e4m3", "projection",
+                                     "projection"));
+  std::vector<int> blocks;
+  for (std::size_t i = begin; i < device_.launches().size(); ++i)
+    if (device_.launches()[i].module.starts_with("projection"))
+      blocks.push_back(arguments<ProjectionArgs>(device_.launches()[i]).block_scales);
+  EXPECT_THAT(blocks, ElementsAre(1, 0, 1, 0, 0));
+}
+
 TEST_F(DecoderTest, Fp8ProductsReadRowsInFp8) {
   make({{Stored::kRows, Stored::kFloats, Stored::kBlocks, Stored::kRows}});
   const std::size_t begin = device_.launches().size();
@@ -149,8 +161,8 @@ TEST_F(DecoderTest, Fp8ProductsReadRowsInFp8) {
 
 TEST_F(DecoderTest, DecodeStepsLeaveNormsToTheirProducts) {
   make({{Stored::kFloats, Stored::kRows, Stored::kBlocks, Stored::kFloats}});
-  EXPECT_THAT(decode(8), ElementsAre("projection", "projection_e4m3", "quantise", "gemm_e4m3", "projection",
-                                     "projection"));
+  EXPECT_THAT(decode(8),
+              ElementsAre("projection", "projection_e4m3", "projection_e4m3", "projection", "projection"));
   EXPECT_THAT(decode(96),
               ElementsAre("gemm", "quantise", "gemm_e4m3", "quantise", "gemm_e4m3", "gemm", "projection"));
 }
