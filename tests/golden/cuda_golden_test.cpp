@@ -180,9 +180,10 @@ TEST_P(CudaGolden, Fp8StaysInsideItsNoise) {
       EXPECT_LE(relative_rms(now, prompt.last_logits), 0.3)
           << (weights ? "weights, " : "cache, ") << "decode behind " << all_but_last.size();
       // Both round rows to E4M3 alike, but for what BF16 makes of them before.
-      if (weights)
+      if (weights) {
         EXPECT_LE(relative_rms(now, prefilled), 0.15)
             << "decode against prefill behind " << all_but_last.size();
+      }
     }
   }
 }
