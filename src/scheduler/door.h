@@ -27,6 +27,7 @@ class Door {
   Result<std::unique_ptr<Generation>> submit(Request request, const Clock& clock);
   Inbox& inbox() { return *inbox_; }
   std::atomic<int>& open() { return open_; }
+  const std::atomic<int>& open() const { return open_; }
   const EngineConfig& config() const { return config_; }
 
  private:

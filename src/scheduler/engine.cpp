@@ -55,14 +55,18 @@ class Engine final : public Client {
   void drain(std::int64_t timeout_us) override {
     door_.inbox().drain(clock_.now_us() + timeout_us);
     std::unique_lock lock(mutex_);
-    ended_.wait(lock, [&] { return door_.open().load() == 0; });
+    ended_.wait(lock, [&] { return all_ended(); });
   }
 
  private:
   void publish() {
     const std::lock_guard lock(mutex_);
     published_ = loop_.snapshot();
-    if (door_.open().load() == 0) ended_.notify_all();
+    if (all_ended()) ended_.notify_all();
+  }
+  /// With mutex_ held. The last end leaves the door before the snapshot shows it.
+  bool all_ended() const {
+    return door_.open().load() == 0 && published_.running + published_.waiting == 0;
   }
 
   void run() {

@@ -207,8 +207,8 @@ void EngineLoop::end(SeqIndex index, Event event, EndClass end_class) {
   s.record->sequences[choice] = -1;
   deadlines_[static_cast<std::size_t>(index)] = std::numeric_limits<std::int64_t>::max();
   s.state = SeqState::kEnding;
+  open_.fetch_sub(1, std::memory_order_relaxed);  // first: whoever hears of the end may ask again at once
   s.record->channel.terminal(s.choice, std::move(event));
-  open_.fetch_sub(1, std::memory_order_relaxed);
   if (s.inflight == 0) free_place(index);
 }
 

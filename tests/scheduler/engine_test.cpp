@@ -129,6 +129,32 @@ TEST(Engine, IsFullAtItsLimitAndSaysSo) {  // E11, E12
   EXPECT_EQ(refused.field, "max-num-seqs");
 }
 
+// Who hears that a request has ended may submit the next one at once, also where the engine was full.
+TEST(Engine, AnEndMakesRoomBeforeItIsTold) {  // E11
+  EngineConfig config = config_of(2);
+  config.max_num_seqs = 1;
+  Served met(config);
+  auto generation = met.client->submit(request_of(4, 3));
+  ASSERT_TRUE(generation);
+  std::atomic<bool> ended = false;
+  std::atomic<bool> accepted = false;
+  std::unique_ptr<Generation> next;
+  (*generation)->on_ready([&] {
+    while (auto event = (*generation)->poll()) {
+      if (!event->terminal()) continue;
+      auto submitted = met.client->submit(request_of(4, 3));
+      accepted = submitted.has_value();
+      if (submitted) next = std::move(*submitted);
+      ended = true;
+      ended.notify_all();
+    }
+  });
+  ended.wait(false);
+  EXPECT_TRUE(accepted);
+  if (next)
+    while (!next->wait().terminal()) continue;
+}
+
 TEST(Engine, WakesAReaderThatComesLate) {
   Served met(config_of(2));
   auto generation = met.client->submit(request_of(4, 20));
