@@ -65,9 +65,7 @@ class Engine final : public Client {
     if (all_ended()) ended_.notify_all();
   }
   /// With mutex_ held. The last end leaves the door before the snapshot shows it.
-  bool all_ended() const {
-    return door_.open().load() == 0 && published_.running + published_.waiting == 0;
-  }
+  bool all_ended() const { return door_.open().load() == 0 && published_.running + published_.waiting == 0; }
 
   void run() {
     loop_.on_planned([this] { publish(); });
