@@ -18,18 +18,6 @@
 
 namespace {
 
-constexpr int kWarpsMax = 32;
-
-__device__ float sum_of_block(float value) {
-  __shared__ float partial[kWarpsMax];
-  value = warp_sum(value);
-  if (threadIdx.x % kWarp == 0) partial[threadIdx.x / kWarp] = value;
-  __syncthreads();
-  float total = 0.0F;
-  for (unsigned i = 0; i < blockDim.x / kWarp; ++i) total += partial[i];
-  return total;
-}
-
 __device__ Floats8 read_floats(const float* at) {
   const float4 low = __ldg(reinterpret_cast<const float4*>(at));
   const float4 high = __ldg(reinterpret_cast<const float4*>(at) + 1);
@@ -70,7 +58,8 @@ extern "C" __global__ __launch_bounds__(1024) void moe_combine(
     *residual = stored;
   }
   const Floats8 h = unpack(stored);
-  const float squares = sum_of_block(sum_of_squares(h));
+  __shared__ float partial[kWarpsMax];
+  const float squares = sum_of_block(sum_of_squares(h), partial);
   if (args.squares != nullptr && threadIdx.x == 0) args.squares[t] = squares;
   if (!holds) return;
   const std::int64_t at = t * vectors + threadIdx.x;

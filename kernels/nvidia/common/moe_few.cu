@@ -14,6 +14,7 @@
 //          weights are under way before it waits for gate_up.
 #include <cstdint>
 
+#include "cluster.cuh"
 #include "met/moe_ops.h"
 #include "moe_choice.cuh"
 #include "moe_tile.cuh"
@@ -31,9 +32,6 @@ constexpr int kWarpBytes = kUnitBytes * kWarp;
 constexpr int kGateUpWarps = 16;
 constexpr int kTokensMax = 32;
 
-__device__ inline std::uint32_t shared_address_of(const void* p) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
-}
 /// 16 bytes into shared memory, zeros where not `wanted`.
 __device__ inline void copy_unit(std::uint32_t to, const void* from, bool wanted = true) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
@@ -207,7 +205,7 @@ __device__ void gate_up(const MoeFewArgs& args) {
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int ring_bytes = kGateUpWarps * Slots * Work::kSlotBytes;
-  Work work{args, choice, shared_address_of(shared) + warp * Slots * Work::kSlotBytes + lane * kUnitBytes,
+  Work work{args, choice, shared_address(shared) + warp * Slots * Work::kSlotBytes + lane * kUnitBytes,
             reinterpret_cast<float4*>(shared + ring_bytes), tokens};
   work.run();
 }
@@ -355,7 +353,7 @@ __device__ void down(const MoeFewArgs& args) {
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int ring_bytes = static_cast<int>(blockDim.x) / kWarp * Slots * Work::kSlotBytes;
-  Work work{args, choice, shared_address_of(shared) + warp * Slots * Work::kSlotBytes + lane * kUnitBytes,
+  Work work{args, choice, shared_address(shared) + warp * Slots * Work::kSlotBytes + lane * kUnitBytes,
             reinterpret_cast<float2*>(shared + ring_bytes), tokens};
   work.run();
 }

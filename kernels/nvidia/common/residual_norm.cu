@@ -21,18 +21,6 @@
 
 namespace {
 
-constexpr int kWarpsMax = 32;
-
-/// Sum over the block; every thread gets the same bits. `partial` serves one call.
-__device__ float sum_of_block(float value, float* partial) {
-  value = warp_sum(value);
-  if (threadIdx.x % kWarp == 0) partial[threadIdx.x / kWarp] = value;
-  __syncthreads();
-  float total = 0.0F;
-  for (unsigned i = 0; i < blockDim.x / kWarp; ++i) total += partial[i];
-  return total;
-}
-
 /// What a thread holds of a row: vector i is number i * blockDim.x + threadIdx.x.
 template <int Vectors>
 struct Row {

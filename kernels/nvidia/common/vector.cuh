@@ -48,6 +48,18 @@ __device__ inline float warp_sum(float value) {
   return value;
 }
 
+constexpr int kWarpsMax = 32;  // of a block
+
+/// Sum over a block of any size; every thread gets the same bits. `partial` [kWarpsMax] serves one call.
+__device__ inline float sum_of_block(float value, float* partial) {
+  value = warp_sum(value);
+  if (threadIdx.x % kWarp == 0) partial[threadIdx.x / kWarp] = value;
+  __syncthreads();
+  float total = 0.0F;
+  for (unsigned i = 0; i < blockDim.x / kWarp; ++i) total += partial[i];
+  return total;
+}
+
 /// Sum over a block of `Threads`; every thread gets the same bits. Called once a kernel.
 template <int Threads>
 __device__ float block_sum(float value) {
