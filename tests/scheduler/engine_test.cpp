@@ -134,11 +134,12 @@ TEST(Engine, AnEndMakesRoomBeforeItIsTold) {  // E11
   EngineConfig config = config_of(2);
   config.max_num_seqs = 1;
   Served met(config);
-  auto generation = met.client->submit(request_of(4, 3));
-  ASSERT_TRUE(generation);
+  // What the wake touches outlives the handle, whose destruction waits for a wake in progress.
   std::atomic<bool> ended = false;
   std::atomic<bool> accepted = false;
   std::unique_ptr<Generation> next;
+  auto generation = met.client->submit(request_of(4, 3));
+  ASSERT_TRUE(generation);
   (*generation)->on_ready([&] {
     while (auto event = (*generation)->poll()) {
       if (!event->terminal()) continue;
@@ -157,12 +158,13 @@ TEST(Engine, AnEndMakesRoomBeforeItIsTold) {  // E11
 
 TEST(Engine, WakesAReaderThatComesLate) {
   Served met(config_of(2));
-  auto generation = met.client->submit(request_of(4, 20));
-  ASSERT_TRUE(generation);
-  std::mutex mutex;
+  std::mutex
+      mutex;  // with the two below it outlives the handle, whose destruction waits for a wake in progress
   std::condition_variable woken;
   bool ready = false;
   bool ended = false;
+  auto generation = met.client->submit(request_of(4, 20));
+  ASSERT_TRUE(generation);
   (*generation)->on_ready([&] {
     const std::lock_guard lock(mutex);
     ready = true;
