@@ -6,9 +6,9 @@
 #include "config/environment.h"
 #include "config/read_model_config.h"
 #include "core/log.h"
+#include "engine/serve_plan.h"
 #include "gpu/device.h"
 #include "kernels/audit.h"
-#include "kernels/lookup.h"
 #include "kernels/resolve.h"
 #include "ops/attention/attention.h"
 #include "weights/checkpoint.h"
@@ -17,11 +17,6 @@ namespace met::engine {
 
 namespace {
 
-// Serving defaults where neither a flag nor the hardware's [defaults] says otherwise (rule S5, section 13).
-constexpr std::int64_t kMaxPrefillTokens = 256;
-constexpr std::int64_t kMixedPrefillTokens = 128;
-constexpr std::int64_t kMaxBatchSize = 16;
-constexpr std::int64_t kCpuStepMaxUs = 250'000;
 constexpr std::size_t kGigabyte = 1'000'000'000;
 
 class Stopwatch {
@@ -50,11 +45,6 @@ Result<> check_settings(const config::Settings& s) {
   if (s.prefill_varlen_batch == "off")
     return unsupported("--prefill-varlen-batch", "prefill waves are always ragged here");
   return {};
-}
-
-std::int64_t default_or(const kernels::Hardware& hardware, std::string_view key, std::int64_t otherwise) {
-  const std::string_view text = kernels::default_of(hardware, key);
-  return text.empty() ? otherwise : std::stoll(std::string(text));
 }
 
 // What loading decides before it takes memory.
@@ -124,34 +114,15 @@ Result<const kernels::Target*> choose_target(const config::Settings& settings, c
                                                .pinned = settings.kernel_target});
 }
 
-scheduler::PlanConfig plan_config(const config::Settings& s, const kernels::Hardware& hardware,
-                                  const gpu::DeviceInfo& device, std::int64_t max_seq_len) {
-  scheduler::PlanConfig plan;
-  plan.block_tokens = ops::kKvBlockTokens;
-  plan.max_batch_size =
-      static_cast<int>(s.max_batch_size.value_or(default_or(hardware, "max_batch_size", kMaxBatchSize)));
-  plan.max_seq_len = max_seq_len;
-  plan.max_prefill_tokens =
-      s.max_prefill_tokens.value_or(default_or(hardware, "max_prefill_tokens", kMaxPrefillTokens));
-  plan.mixed_prefill_tokens =
-      s.mixed_prefill_tokens.value_or(default_or(hardware, "mixed_prefill_tokens", kMixedPrefillTokens));
-  plan.kv_admit_watermark = s.kv_admit_watermark;
-  plan.policy = s.scheduler == "slai" ? scheduler::Policy::kSlai : scheduler::Policy::kFifo;
-  plan.tbt_deadline_us = s.tbt_deadline_ms * 1000;
-  const std::string_view config =
-      s.scheduler_config == "auto" ? kernels::default_of(hardware, "scheduler_config") : s.scheduler_config;
-  plan.depth = device.feeds_ids && config == "async" ? 2 : 1;
-  plan.step_max_us = device.unified_memory ? kCpuStepMaxUs : 0;
-  return plan;
-}
-
 Result<> plan_model_memory(const config::Settings& s, Prepared& p) {
   const config::ModelConfig& model = p.description.model;
   const std::int64_t wanted = s.max_seq_len.value_or(model.max_positions);
   if (wanted > model.max_positions)
     return invalid("--max-seq-len", std::to_string(wanted) + " is more than the model's " +
                                         std::to_string(model.max_positions) + " positions");
-  p.plan = plan_config(s, *p.target->hardware, p.device->info(), wanted);
+  const gpu::DeviceInfo& device = p.device->info();
+  p.plan = plan_config(s, *p.target->hardware,
+                       {.feeds_ids = device.feeds_ids, .unified_memory = device.unified_memory}, wanted);
   const auto fill = [&](std::int64_t max_seq_len) {
     p.plan.max_seq_len = max_seq_len;
     p.runner.limits = scheduler::step_limits(p.plan);

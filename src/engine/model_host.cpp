@@ -3,6 +3,7 @@
 #include <random>
 
 #include "core/clock.h"
+#include "engine/serve_plan.h"
 #include "scheduler/engine.h"
 
 namespace met::engine {
@@ -29,18 +30,11 @@ SipKey random_key() {
   return key;
 }
 
-std::int64_t microseconds(double seconds) { return static_cast<std::int64_t>(seconds * 1e6); }
-
 Result<> Host::start(const config::Settings& settings, std::function<void(const Error&)> on_fault) {
-  const scheduler::EngineConfig config{
-      .plan = model_.plan,
-      .max_num_seqs = static_cast<int>(settings.max_num_seqs),
-      .vocab_size = model_.config.vocabulary,
-      .prefix_caching = !settings.no_prefix_caching,
-      .cache_identity = model_.source.path + "|" + std::string(info(model_.cache).name),
-      .cache_key = random_key(),
-      .request_timeout_us = microseconds(settings.request_timeout),
-      .step_timeout_us = microseconds(settings.step_timeout_s)};
+  scheduler::EngineConfig config = engine_config(settings, model_.plan);
+  config.vocab_size = model_.config.vocabulary;
+  config.cache_identity = model_.source.path + "|" + std::string(info(model_.cache).name);
+  config.cache_key = random_key();
   MET_ASSIGN(client_, scheduler::start_engine(config, *model_.runner, clock_, std::move(on_fault)));
   return {};
 }
