@@ -43,6 +43,11 @@ int turns_of(const ProjectionTile& tile, int columns) {
   const int crew = columns <= 16 ? 2 : 4;  // warps
   return std::lcm(tile.teams, std::max(tile.coders * kGroupWarps / crew, 1));
 }
+/// Stages that a ring has at least. With BF16 weights a team gives a stage back when its next one runs: it needs two of its
+/// own, or both it and who fills the ring wait for ever.
+int stages_min(const ProjectionShape& shape, const ProjectionTile& tile, int columns) {
+  return std::max(e4m3(shape) ? 2 : 2 * tile.teams, turns_of(tile, columns));
+}
 /// Chunks of x, 64 of k, to a chunk of weights, 128 bytes of a row.
 int x_chunks_of(const ProjectionShape& shape) { return e4m3(shape) ? 2 : 1; }
 int stage_bytes(const ProjectionTile& tile, int columns, int x_chunks) {
@@ -68,7 +73,7 @@ int shared_max_of(const ProjectionShape& shape) {
   return shape.shared_max > 0 ? std::min(shape.shared_max, kSharedMax) : kSharedMax;
 }
 
-/// As many stages as shared memory holds, and where the rest lies. False: not even two, or one a team and crew.
+/// As many stages as shared memory holds, and where the rest lies. False: fewer than stages_min.
 bool fit(const ProjectionShape& shape, ProjectionTile& tile, int columns, std::uint32_t& shared) {
   const int x_chunks = x_chunks_of(shape);
   const int most = shared_max_of(shape);
@@ -85,7 +90,7 @@ bool fit(const ProjectionShape& shape, ProjectionTile& tile, int columns, std::u
   const int beyond = (groups_of(tile) * kGroupRows - tile.rows) * kChunkBytes;
   const int wanted = std::max(bytes(), ring - tile.chunks * x_chunks * columns * kChunkBytes + beyond);
   shared = static_cast<std::uint32_t>(wanted);
-  return tile.stages >= std::max(2, turns) && wanted <= most;
+  return tile.stages >= stages_min(shape, tile, columns) && wanted <= most;
 }
 
 /// Time of the busiest multiprocessor in bytes of its share of the memory's bandwidth: weights, x from the L2 cache at a
@@ -114,7 +119,7 @@ int coders_of(const ProjectionShape& shape, const ProjectionTile& tile, int colu
   return std::min(columns > 32 ? 2 : 1, coders_max(shape, tile));
 }
 
-/// Chunks of a stage: large copies, but three stages at least, with E4M3 weights four.
+/// Chunks of a stage: large copies, but three stages at least, with E4M3 weights four, and what stages_min asks for.
 int chunks_of(const ProjectionShape& shape, const ProjectionTile& tile, int columns) {
   constexpr int kStageBf16 = 40 << 10;
   constexpr int kStageE4m3 = 32 << 10;  // and row group
@@ -125,6 +130,12 @@ int chunks_of(const ProjectionShape& shape, const ProjectionTile& tile, int colu
   const int stages = e4m3(shape) ? 4 : 3;
   int chunks = 1;
   while (chunks < 8 && 2 * chunks * each <= wanted && 2 * stages * chunks * each <= ring) chunks *= 2;
+  const auto fits = [&](ProjectionTile whole) {
+    std::uint32_t shared = 0;
+    whole.chunks = chunks;
+    return fit(shape, whole, columns, shared);
+  };
+  while (chunks > 1 && !fits(tile)) chunks /= 2;
   return chunks;
 }
 

@@ -1,0 +1,395 @@
+// The rings of the CUDA kernels, walked on the host with every stage count that a plan or an entry has: nobody stands still,
+// nobody reads a stage that holds another's data. The walks are those of the kernels' sources, which each names.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "gpu/mock/mock_backend.h"
+#include "ops/cuda/projection.h"
+#include "tests/ops/support/ring_walk.h"
+
+namespace met::ops {
+namespace {
+
+using cuda::plan_projection;
+using ring_walk::Barrier;
+using ring_walk::Block;
+using ring_walk::Cursor;
+using ring_walk::wait;
+using ring_walk::Walk;
+
+/// Barriers of all stages, and what each stage holds: the number of a use, -1 while a copy is on its way.
+struct Stages {
+  Stages(int count, int arrivals) : holds(static_cast<std::size_t>(count), -2) {
+    for (int i = 0; i < count; ++i) barriers.emplace_back(arrivals);
+  }
+  Barrier& operator[](int stage) { return barriers[static_cast<std::size_t>(stage)]; }
+  int& held(int stage) { return holds[static_cast<std::size_t>(stage)]; }
+  bool overrun() const { return std::ranges::any_of(barriers, &Barrier::overrun); }
+  std::deque<Barrier> barriers;
+  std::vector<int> holds;
+};
+
+/// One thread fills a stage with use `number`.
+void fill(Block& block, Stages& full, int stage, int number) {
+  full.held(stage) = -1;
+  full[stage].expect(1);
+  block.copy(full[stage], [&full, stage, number] { full.held(stage) = number; });
+}
+
+void expect_held(Block& block, Stages& full, int stage, int number) {
+  if (full.held(stage) != number)
+    block.wrong("stage " + std::to_string(stage) + " holds use " + std::to_string(full.held(stage)) +
+                ", not " + std::to_string(number));
+}
+
+// ---- the decode projection: kernels/hopper/common/projection_kernel.cuh, projection_ring.cuh, projection_codes.cuh ----
+
+struct Projection {
+  int stages, flight;  // of the ring
+  int teams, groups;   // warpgroups that take stages in turn, or share them
+  int crews;           // that make codes of x, in turn; 0: nobody does
+  int tiles, share;    // of the block; stages of each
+  int total() const { return tiles * share; }
+};
+
+class ProjectionWalk {
+ public:
+  ProjectionWalk(const Projection& shape, std::uint32_t seed)
+      : p_(shape),
+        block_(seed),
+        weights_(p_.stages, 1),
+        x_(p_.stages, 1),
+        coded_(p_.stages, 1),
+        empty_(p_.stages, p_.groups),
+        joined_(p_.teams) {
+    block_.add(bring_weights());
+    block_.add(bring_x());
+    for (int crew = 0; crew < p_.crews; ++crew) block_.add(code_x(crew));
+    for (int i = 0; i < std::max(p_.teams, p_.groups); ++i) block_.add(consume(p_.teams > 1 ? i : 0));
+  }
+  std::string run() {
+    const std::string fault = block_.run();
+    const bool overrun = weights_.overrun() || x_.overrun() || coded_.overrun() || empty_.overrun();
+    return fault.empty() && overrun ? "a barrier was overrun" : fault;
+  }
+
+ private:
+  Walk bring_weights() {
+    Cursor slot, landed, released;
+    int number = 0;
+    for (; number < std::min(p_.flight, p_.total()); ++number, slot.advance(p_.stages))
+      fill(block_, weights_, slot.stage, number);
+    int free = p_.stages - p_.flight;
+    for (; number < p_.total(); ++number, slot.advance(p_.stages), landed.advance(p_.stages)) {
+      co_await wait(weights_[landed.stage], landed.round);
+      if (--free < 0) {
+        co_await wait(empty_[released.stage], released.round);
+        released.advance(p_.stages);
+      }
+      fill(block_, weights_, slot.stage, number);
+    }
+  }
+  Walk bring_x() {
+    Cursor slot, released;
+    for (int number = 0; number < p_.total(); ++number, slot.advance(p_.stages)) {
+      if (number >= p_.stages) {
+        co_await wait(empty_[released.stage], released.round);
+        released.advance(p_.stages);
+      }
+      fill(block_, x_, slot.stage, number);
+    }
+  }
+  Walk code_x(int crew) {
+    Cursor cursor;
+    cursor.advance(p_.stages, crew);
+    for (int number = crew; number < p_.total(); number += p_.crews, cursor.advance(p_.stages, p_.crews)) {
+      co_await wait(x_[cursor.stage], cursor.round);
+      expect_held(block_, x_, cursor.stage, number);
+      coded_.held(cursor.stage) = number;
+      coded_[cursor.stage].arrive();
+    }
+  }
+  Walk consume(int team) {
+    const bool codes = p_.crews > 0;
+    Stages& x = codes ? coded_ : x_;
+    Cursor tile_begins;
+    for (int tile = 0; tile < p_.tiles; ++tile, tile_begins.advance(p_.stages, p_.share)) {
+      Cursor cursor = tile_begins;
+      cursor.advance(p_.stages, team);
+      int before = -1;  // the stage to give back once the next one's products run
+      for (int i = team; i < p_.share; i += p_.teams, cursor.advance(p_.stages, p_.teams)) {
+        co_await wait(x[cursor.stage], cursor.round);
+        co_await wait(weights_[cursor.stage], cursor.round);
+        expect_held(block_, x, cursor.stage, tile * p_.share + i);
+        expect_held(block_, weights_, cursor.stage, tile * p_.share + i);
+        if (before >= 0) empty_[before].arrive();
+        before = codes ? -1 : cursor.stage;
+        if (codes) empty_[cursor.stage].arrive();
+      }
+      if (before >= 0) empty_[before].arrive();
+      if (p_.teams > 1) {
+        joined_.arrive();
+        co_await wait(joined_, static_cast<unsigned>(tile) % 2);
+      }
+    }
+  }
+
+  Projection p_;
+  Block block_;
+  Stages weights_, x_, coded_, empty_;
+  Barrier joined_;
+};
+
+/// As a block of the plan's launch walks: number 0, which has the most tiles.
+Projection shape_of(const cuda::ProjectionPlan& plan) {
+  const ProjectionTile& tile = plan.tile;
+  const bool e4m3 = plan.shape.weights == DType::kF8E4M3;
+  const auto up = [](std::int64_t a, std::int64_t b) { return static_cast<int>((a + b - 1) / b); };
+  const int stages = up(plan.shape.k, std::int64_t{tile.chunks} * (e4m3 ? 128 : 64));
+  const int crew_warps = plan.columns <= 16 ? 2 : 4;
+  return {.stages = tile.stages,
+          .flight = tile.flight,
+          .teams = tile.teams,
+          .groups = tile.teams > 1 ? 1 : up(tile.rows, 64),
+          .crews = e4m3 ? tile.coders * 4 / crew_warps : 0,
+          .tiles = up(plan.squares_count, static_cast<int>(plan.grid.x) / tile.split),
+          .share = up(stages, tile.split)};
+}
+
+struct Matrix {
+  int n, k;
+};
+
+// Of Qwen3-8B, Qwen3-30B-A3B, Qwen3-1.7B, Llama-3.2-1B, Gemma-3-27B, SmolLM2-135M, and k that is no whole number of stages.
+constexpr Matrix kMatrices[] = {{6144, 4096},  {4096, 4096},   {24576, 4096},  {4096, 12288}, {151936, 4096},
+                                {5120, 2048},  {2048, 4096},   {151936, 2048}, {2048, 2048},  {2048, 6144},
+                                {2048, 8192},  {12288, 2048},  {8192, 5376},   {5376, 4096},  {43008, 5376},
+                                {5376, 21504}, {262208, 5376}, {960, 576},     {576, 576},    {576, 1536},
+                                {128, 64},     {64, 160},      {384, 128},     {1024, 896}};
+
+TEST(CudaRings, EveryPlannedProjectionComesToItsEnd) {
+  gpu::mock::MockBackend device({.multiprocessors = 132});
+  // What the decoder asks for: all shared memory, or room beside attention.
+  constexpr int kShared[] = {0, 128 << 10, 160 << 10};
+  std::set<std::tuple<int, int, int, int, int, int, int>> known;
+  for (const DType weights : {DType::kBF16, DType::kF8E4M3})
+    for (const Matrix& m : kMatrices)
+      for (const int tokens : {1, 16, 32, 64, 128, 256})
+        for (const int shared : kShared) {
+          if (weights == DType::kF8E4M3 && (m.k % kE4m3Granule != 0 || tokens > 64)) continue;
+          if (shared > 0 && tokens > 8) continue;
+          const auto plan = plan_projection(device, {.n = m.n,
+                                                     .k = m.k,
+                                                     .tokens = tokens,
+                                                     .tokens_max = 256,
+                                                     .weights = weights,
+                                                     .epilogue = Epilogue::kStore,
+                                                     .shared_max = shared});
+          ASSERT_TRUE(plan) << plan.error().message;
+          const Projection p = shape_of(*plan);
+          if (!known.insert({p.stages, p.flight, p.teams, p.groups, p.crews, p.tiles, p.share}).second)
+            continue;
+          for (std::uint32_t seed = 1; seed <= 3; ++seed)
+            ASSERT_EQ(ProjectionWalk(p, seed).run(), "")
+                << m.n << " x " << m.k << ", " << tokens << " tokens, " << shared
+                << " bytes at most: tiles of " << plan->tile.rows << " rows, " << p.stages << " stages, "
+                << p.teams << " teams, " << p.crews << " crews";
+        }
+  EXPECT_GT(known.size(), 20U);
+}
+
+// Each team needs a stage beside the one whose products run, and a stage must always belong to one team.
+TEST(CudaRings, ATeamThatHasOneStageStandsStill) {
+  EXPECT_EQ(ProjectionWalk(
+                {.stages = 2, .flight = 2, .teams = 2, .groups = 1, .crews = 0, .tiles = 1, .share = 4}, 1)
+                .run(),
+            "stands still");
+  EXPECT_EQ(ProjectionWalk(
+                {.stages = 4, .flight = 2, .teams = 2, .groups = 1, .crews = 0, .tiles = 1, .share = 4}, 1)
+                .run(),
+            "");
+}
+
+TEST(CudaRings, AStageThatTwoTeamsTakeInTurnIsMisread) {
+  int wrong = 0;
+  for (std::uint32_t seed = 1; seed <= 200; ++seed)
+    wrong +=
+        ProjectionWalk(
+            {.stages = 5, .flight = 5, .teams = 2, .groups = 1, .crews = 0, .tiles = 1, .share = 40}, seed)
+                .run()
+                .empty()
+            ? 0
+            : 1;
+  EXPECT_GT(wrong, 0);
+}
+
+// ---- decode attention of many rows: kernels/hopper/common/decode_ring.cuh ----
+
+class AttentionWalk {
+ public:
+  /// `waits`: a warp waits until the stage's last user has given it back, before it waits for its own block.
+  AttentionWalk(int stages, int warps, bool waits, std::vector<int> items, std::uint32_t seed)
+      : stages_(stages),
+        warps_(warps),
+        waits_(waits),
+        items_(std::move(items)),
+        block_(seed),
+        full_(stages, 1),
+        empty_(stages, 1),
+        meeting_(warps) {
+    block_.add(bring());
+    for (int warp = 0; warp < warps; ++warp) block_.add(take_all(warp));
+  }
+  std::string run() {
+    const std::string fault = block_.run();
+    return fault.empty() && (full_.overrun() || empty_.overrun()) ? "a barrier was overrun" : fault;
+  }
+
+ private:
+  unsigned round(int number) const { return static_cast<unsigned>(number / stages_) % 2; }
+
+  Walk bring() {
+    int total = 0;
+    for (const int blocks : items_) total += blocks;
+    for (int number = 0; number < total; ++number) {
+      const int stage = number % stages_;
+      co_await wait(empty_[stage], round(number) ^ 1);
+      fill(block_, full_, stage, number);
+    }
+  }
+  Walk take_all(int warp) {
+    int taken = 0;
+    unsigned met = 0;
+    for (const int blocks : items_) {
+      for (int i = warp; i < blocks; i += warps_) {
+        const int number = taken + i;
+        const int stage = number % stages_;
+        if (waits_ && number >= stages_) co_await wait(empty_[stage], round(number) ^ 1);
+        co_await wait(full_[stage], round(number));
+        expect_held(block_, full_, stage, number);
+        empty_[stage].arrive();
+      }
+      taken += blocks;
+      meeting_.arrive();
+      co_await wait(meeting_, met++ % 2);
+    }
+  }
+
+  int stages_, warps_;
+  bool waits_;
+  std::vector<int> items_;
+  Block block_;
+  Stages full_, empty_;
+  Barrier meeting_;
+};
+
+/// Walks that go wrong, of 200.
+int wrong_walks(int stages, int warps, bool waits, const std::vector<int>& items) {
+  int wrong = 0;
+  for (std::uint32_t seed = 1; seed <= 200; ++seed)
+    wrong += AttentionWalk(stages, warps, waits, items, seed).run().empty() ? 0 : 1;
+  return wrong;
+}
+
+// Entries of head size 128 have 10 stages, those of 64 have 20, for 4 warps; a stage's blocks of one item go to one warp where
+// the stages are a multiple of the warps.
+TEST(CudaRings, AttentionTakesEveryBlockOnce) {
+  const std::vector<int> items{24, 1, 13, 9, 40, 3, 24, 10, 128};
+  EXPECT_EQ(wrong_walks(10, 4, /*waits=*/true, items), 0);
+  EXPECT_EQ(wrong_walks(20, 4, /*waits=*/false, items), 0);
+}
+
+TEST(CudaRings, AStageThatTwoWarpsTakeInTurnIsMisread) {
+  EXPECT_GT(wrong_walks(10, 4, /*waits=*/false, {24, 24}), 0);
+  EXPECT_EQ(wrong_walks(10, 4, /*waits=*/false, {10, 10, 10}), 0);  // no stage is used twice for an item
+}
+
+// ---- products of a mixture's experts: kernels/hopper/common/moe_gemm.cu ----
+
+class MoeWalk {
+ public:
+  MoeWalk(int stages, int lag, int groups, int tiles, int share, std::uint32_t seed)
+      : stages_(stages),
+        lag_(lag),
+        tiles_(tiles),
+        share_(share),
+        block_(seed),
+        full_(stages, 2),
+        gathered_(static_cast<std::size_t>(stages), -1),
+        empty_(stages, groups) {
+    block_.add(bring_weights());
+    block_.add(gather());
+    for (int i = 0; i < groups; ++i) block_.add(multiply());
+  }
+  std::string run() {
+    const std::string fault = block_.run();
+    return fault.empty() && (full_.overrun() || empty_.overrun()) ? "a barrier was overrun" : fault;
+  }
+
+ private:
+  Walk bring_weights() {
+    Cursor cursor;
+    for (int number = 0; number < tiles_ * share_; ++number, cursor.advance(stages_)) {
+      co_await wait(empty_[cursor.stage], cursor.round ^ 1);
+      fill(block_, full_, cursor.stage, number);
+    }
+  }
+  Walk gather() {
+    Cursor cursor, oldest;
+    int announced = 0;
+    const auto announce = [&] {
+      gathered_[static_cast<std::size_t>(oldest.stage)] = announced++;
+      full_[oldest.stage].arrive();
+      oldest.advance(stages_);
+    };
+    for (int number = 0; number < tiles_ * share_; ++number, cursor.advance(stages_)) {
+      co_await wait(empty_[cursor.stage], cursor.round ^ 1);
+      if (number + 1 - announced == lag_) announce();
+    }
+    while (announced < tiles_ * share_) announce();
+  }
+  Walk multiply() {
+    Cursor cursor;
+    for (int tile = 0; tile < tiles_; ++tile) {
+      int before = -1;
+      for (int i = 0; i < share_; ++i, cursor.advance(stages_)) {
+        co_await wait(full_[cursor.stage], cursor.round);
+        expect_held(block_, full_, cursor.stage, tile * share_ + i);
+        if (gathered_[static_cast<std::size_t>(cursor.stage)] != tile * share_ + i)
+          block_.wrong("x is not that of the stage");
+        if (before >= 0) empty_[before].arrive();
+        before = cursor.stage;
+      }
+      empty_[before].arrive();
+    }
+  }
+
+  int stages_, lag_, tiles_, share_;
+  Block block_;
+  Stages full_;
+  std::vector<int> gathered_;
+  Stages empty_;
+};
+
+TEST(CudaRings, ProductsOfExpertsComeToTheirEnd) {
+  struct Entry {
+    int stages, groups;
+  };
+  constexpr int kLag = 3;
+  for (const Entry entry : {Entry{6, 1}, {5, 1}, {4, 1}, {4, 2}, {6, 2}})
+    for (const int share : {1, 2, 3, 8, 12, 32})
+      for (std::uint32_t seed = 1; seed <= 5; ++seed)
+        ASSERT_EQ(MoeWalk(entry.stages, kLag, entry.groups, 7, share, seed).run(), "")
+            << entry.stages << " stages, " << share << " of a tile";
+  EXPECT_EQ(MoeWalk(kLag, kLag + 1, 1, 1, 8, 1).run(), "stands still");
+}
+
+}  // namespace
+}  // namespace met::ops
