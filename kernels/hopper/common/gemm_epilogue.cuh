@@ -280,7 +280,8 @@ __device__ void scale_columns(const float* scale, float (&d)[4 * Groups], int co
   for (int i = 0; i < 4 * Groups; ++i) d[i] *= i % 2 == 0 ? s.v[i / 4].x : s.v[i / 4].y;
 }
 
-/// All of it: `row` is the warp's first row of x, `column` the row of W of the first accumulator.
+/// All of it: `row` is the warp's first row of x, `column` the row of W of the first accumulator. The second half of a split
+/// tile may lie behind n: it stores nothing, as its part of the squares is the next row's first.
 template <int Groups>
 __device__ void epilogue(const met::GemmArgs& args, float (&d)[4 * Groups], std::uint32_t staging, int row,
                          int column, int tokens) {
@@ -293,7 +294,7 @@ __device__ void epilogue(const met::GemmArgs& args, float (&d)[4 * Groups], std:
   to.columns = gated ? args.n / 2 : args.n;
   to.ldy = args.ldy;
   to.y = (args.epilogue == Epilogue::kResidual ? args.residual : args.y) + row * args.ldy;
-  if (to.rows <= 0) return;
+  if (to.rows <= 0 || column >= args.n) return;
   if (args.weight_scales != nullptr && args.block_scales == 0)
     scale_columns<Groups>(args.weight_scales, d, column, args.n, to.lane);
   if (args.bias != nullptr) add_bias<Groups>(args.bias, d, column, args.n, to.lane);

@@ -334,6 +334,14 @@ constexpr GemmCase kBf16Cases[] = {
      .bias = false,
      .norm_parts = 64,
      .next_norm = true},
+    // The last tile's second half lies behind n, its part of the squares behind the buffer.
+    {.tokens = 70,
+     .tokens_max = 70,
+     .n = 456,
+     .k = 192,
+     .epilogue = Epilogue::kResidual,
+     .bias = false,
+     .next_norm = true},
 };
 constexpr auto kE4m3 = DType::kF8E4M3;
 constexpr GemmCase kE4m3Cases[] = {
@@ -362,6 +370,23 @@ constexpr GemmCase kE4m3Cases[] = {
      .bias = true,
      .type = kE4m3,
      .norm_parts = 7,
+     .next_norm = true},
+    // As above: tiles of 128, then of 64.
+    {.tokens = 128,
+     .tokens_max = 128,
+     .n = 576,
+     .k = 192,
+     .epilogue = Epilogue::kResidual,
+     .bias = false,
+     .type = kE4m3,
+     .next_norm = true},
+    {.tokens = 70,
+     .tokens_max = 70,
+     .n = 608,
+     .k = 192,
+     .epilogue = Epilogue::kResidual,
+     .bias = false,
+     .type = kE4m3,
      .next_norm = true},
 };
 /// Few rows of large weights.
