@@ -42,6 +42,10 @@ class BlockRing {
   /// One warp: moves number `number` to registers and gives its stage back.
   __device__ void take(unsigned number, Tile<C>& tile, int lane) const {
     const int stage = static_cast<int>(number % Stages);
+    // Another warp had the stage before this one. While that block is on its way, its phase passes for the next but one,
+    // which is this one's; once it is given back, only this one's can end. With a multiple of the warps' stages it was
+    // this warp, or one that has been met since.
+    if (Stages % C::kWarps != 0 && number >= Stages) barrier_wait(empty(stage), number / Stages % 2 ^ 1);
     barrier_wait(full(stage), number / Stages % 2);
     const char* from = memory_ + stage * 2 * kBlockBytes;
     tile.keys[0].template load<FromShared>(from, lane);
