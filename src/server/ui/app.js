@@ -1,91 +1,67 @@
 // The chat: what is shown, what is asked, what is kept.
-import { Markdown, copyText, element } from './markdown.js';
-import { ServerError, chat, request } from './stream.js';
+import { copyText, element } from './dom.js';
+import { readImage } from './images.js';
+import { Markdown } from './markdown.js';
+import { NUMBERS, askKey, exportAll, importFrom, note, settings, wireSettings } from './settings.js';
+import { Sidebar } from './sidebar.js';
 import * as store from './store.js';
+import { ServerError, chat, request } from './stream.js';
 
 const $ = (id) => document.getElementById(id);
-const NUMBERS = ['temperature', 'top_p', 'top_k', 'min_p', 'max_tokens', 'seed'];
-const settings = { ...JSON.parse(localStorage.getItem('met.settings') || '{}') };
+const touch = matchMedia('(pointer: coarse)');
 const runs = new Map();  // of conversations that are being answered: id → AbortController
 const views = new WeakMap();  // message → what draws it
 let conversations = [];
 let current = null;
 let images = [];
-let seesImages = false;
+let models = [];
 let follow = true;
 
-const uuid = () => crypto.randomUUID?.() ?? Date.now().toString(36) + Math.random().toString(36).slice(2);
 const say = (text) => { $('state').textContent = text; };
-const keep = (conversation) => store.put(conversation).catch(() => say('This browser has no room to keep the chat.'));
+const keep = (conversation) => store.put(kept(conversation)).catch(() => say('This browser has no room to keep the chat.'));
+// On a screen that is touched the focus would bring up the keyboard.
+const focusInput = () => { if (!touch.matches) $('input').focus(); };
 
 // ---- conversations
 
-function group(time) {
-  const days = Math.floor((new Date().setHours(24, 0, 0, 0) - time) / 86400000);
-  return days < 1 ? 'Today' : days < 2 ? 'Yesterday' : days < 8 ? 'Previous 7 days' : 'Older';
-}
-
-function drawList() {
-  const nodes = [];
-  let last = '';
-  for (const conversation of conversations) {
-    const name = group(conversation.updated);
-    if (name !== last) nodes.push(element('h2', {}, name));
-    last = name;
-    const pick = element('button', { textContent: conversation.title, title: conversation.title });
-    pick.addEventListener('click', () => show(conversation));
-    const rename = element('button', { className: 'small', textContent: '✎', title: 'Rename', 'aria-label': 'Rename' });
-    rename.addEventListener('click', () => renameIn(conversation, pick));
-    const remove = element('button', { className: 'small', textContent: '✕', title: 'Delete', 'aria-label': 'Delete' });
-    remove.addEventListener('click', () => forget(conversation));
-    const row = element('div', { className: 'item' + (conversation === current ? ' current' : '') }, pick, rename, remove);
-    if (conversation === current) pick.setAttribute('aria-current', 'true');
-    nodes.push(row);
-  }
-  $('list').replaceChildren(...nodes);
-}
-
-function renameIn(conversation, place) {
-  const input = element('input', { value: conversation.title, 'aria-label': 'Title' });
-  let ended = false;
-  const end = (take) => {
-    if (ended) return;
-    ended = true;
-    if (take && input.value.trim()) { conversation.title = input.value.trim(); keep(conversation); }
-    drawList();
-  };
-  input.addEventListener('keydown', (event) => {
-    if (event.key === 'Enter' || event.key === 'Escape') { event.stopPropagation(); end(event.key === 'Enter'); }
-  });
-  input.addEventListener('blur', () => end(true));
-  place.replaceWith(input);
-  input.select();
-}
+const sidebar = new Sidebar({
+  all: () => conversations, current: () => current, busy: (conversation) => runs.has(conversation.id),
+  show: (conversation) => { sidebar.close(); show(conversation); }, remove: forget,
+  renamed: (conversation) => { keep(conversation); drawTitle(); },
+});
 
 async function forget(conversation) {
   if (!confirm('Delete “' + conversation.title + '”?')) return;
   runs.get(conversation.id)?.abort();
   conversations = conversations.filter((other) => other !== conversation);
   await store.remove(conversation.id);
-  if (conversation === current) show(null); else drawList();
+  if (conversation === current) show(null); else sidebar.draw();
+  focusInput();
 }
+
+function drawTitle() { document.title = current ? current.title + ' · met' : 'met'; }
 
 function show(conversation) {
   current = conversation;
-  document.body.classList.remove('open');
-  document.title = conversation ? conversation.title + ' · met' : 'met';
-  drawList();
+  drawTitle();
+  sidebar.draw();
+  $('messages').replaceChildren();
   drawMessages();
   follow = true;
   toEnd();
-  $('input').focus();
+  focusInput();
 }
 
 // ---- messages
 
+// The messages that there are: those that are drawn stay as they are.
 function drawMessages() {
-  $('messages').replaceChildren(...(current?.messages ?? []).map(drawMessage));
-  $('empty').hidden = Boolean(current?.messages.length);
+  const messages = current?.messages ?? [];
+  const nodes = messages.map((message) => views.get(message)?.node ?? drawMessage(message));
+  const wanted = new Set(nodes);
+  for (const node of [...$('messages').children]) if (!wanted.has(node)) node.remove();
+  nodes.forEach((node, i) => { if ($('messages').children[i] !== node) $('messages').insertBefore(node, $('messages').children[i] ?? null); });
+  $('empty').hidden = messages.length > 0;
   drawState();
 }
 
@@ -96,54 +72,63 @@ function action(label, work) {
 }
 
 function drawMessage(message) {
-  const body = element('div', { className: 'body' });
+  const body = element('div', { className: 'body', dir: 'auto' });
   const actions = element('div', { className: 'actions' });
   const node = element('article', { className: 'message ' + message.role, 'aria-label': message.role === 'user' ? 'You' : 'Model' });
   actions.append(action('Copy', (button) => copyText(message.content, button)));
+  const view = { node, body, actions, due: false };
   if (message.role === 'user') {
     for (const url of message.images ?? []) node.append(element('img', { src: url, alt: 'Attached image', className: 'attached' }));
     body.textContent = message.content;
+    body.hidden = !message.content;
     actions.append(action('Edit', () => edit(message, node)));
   } else {
     body.classList.add('md');
-    actions.append(action('Regenerate', () => regenerate(message)));
+    view.again = action('Regenerate', () => regenerate(message));
+    view.stats = element('span', { className: 'stats' });
+    view.extra = element('div', { className: 'extra' });
+    view.markdown = new Markdown(body);
+    actions.append(view.again, view.stats);
   }
-  const stats = element('span', { className: 'stats' });
-  actions.append(stats);
-  node.append(body, actions);
-  views.set(message, { node, body, actions, stats, markdown: new Markdown(body), due: false });
+  node.append(body, ...(view.extra ? [view.extra] : []), actions);
+  views.set(message, view);
   if (message.role === 'assistant') paint(message);
   return node;
+}
+
+function paintThoughts(message, view) {
+  if (!message.reasoning) return;
+  if (!view.thoughts) {
+    const inner = element('div', { className: 'md' });
+    view.summary = element('summary');
+    view.node.prepend(element('details', {}, view.summary, inner));
+    view.thoughts = new Markdown(inner);
+  }
+  view.thoughts.update(message.reasoning);
+  view.summary.textContent = message.live && !message.content ? 'Thinking …' : 'Thoughts';
+}
+
+function callBlock(call) {
+  let text = call.arguments;
+  try { text = JSON.stringify(JSON.parse(text), null, 2); } catch { /* shown as it came */ }
+  return element('div', { className: 'code' }, element('div', {}, 'Calls ' + call.name), element('pre', { tabIndex: 0 }, element('code', {}, text)));
 }
 
 function paint(message) {
   const view = views.get(message);
   if (!view) return;
   view.due = false;
-  if (message.reasoning) {
-    if (!view.thoughts) {
-      const inner = element('div', { className: 'md' });
-      view.summary = element('summary');
-      view.node.prepend(element('details', {}, view.summary, inner));
-      view.thoughts = new Markdown(inner);
-    }
-    view.thoughts.update(message.reasoning);
-    view.summary.textContent = message.live && !message.content ? 'Thinking …' : 'Thoughts';
-  }
+  paintThoughts(message, view);
   view.markdown.update(message.content);
-  view.extra?.remove();
-  view.extra = element('div');
-  for (const call of message.calls ?? []) {
-    let text = call.arguments;
-    try { text = JSON.stringify(JSON.parse(text), null, 2); } catch { /* shown as it came */ }
-    view.extra.append(element('div', { className: 'code' }, element('div', {}, 'Calls ' + call.name), element('pre', {}, element('code', {}, text))));
-  }
-  if (message.live && !message.content && !message.reasoning) view.extra.append(element('span', { className: 'wait', 'aria-label': 'Waiting' }));
-  if (message.error) view.extra.append(element('div', { className: 'error', role: 'alert' }, message.error));
-  view.actions.before(view.extra);
+  const extra = (message.calls ?? []).map(callBlock);
+  if (message.live && !message.content && !message.reasoning && !extra.length) extra.push(element('span', { className: 'wait', role: 'img', 'aria-label': 'Waiting' }));
+  if (message.note) extra.push(element('p', { className: 'note' }, message.note));
+  if (message.error) extra.push(element('div', { className: 'error', role: 'alert' }, message.error));
+  view.extra.replaceChildren(...extra);
   view.actions.hidden = Boolean(message.live);
+  view.again.textContent = message.error ? 'Try again' : 'Regenerate';
   view.stats.textContent = message.stats ?? '';
-  if (message.live || follow) toEnd();
+  if (view.node.isConnected) toEnd();
 }
 
 function paintSoon(message) {
@@ -157,30 +142,38 @@ function toEnd() { if (follow) $('scroll').scrollTop = $('scroll').scrollHeight;
 
 function edit(message, node) {
   if (runs.has(current.id)) return;
-  const area = element('textarea', { className: 'edit', value: message.content, rows: Math.min(12, message.content.split('\n').length + 1), 'aria-label': 'Edit message' });
-  const cancel = () => { drawMessages(); $('input').focus(); };
+  const area = element('textarea', { className: 'edit', value: message.content, dir: 'auto', rows: Math.min(12, message.content.split('\n').length + 1), 'aria-label': 'Edit message' });
+  const cancel = () => { views.delete(message); drawMessages(); focusInput(); };
   const take = () => {
-    if (!area.value.trim()) return;
-    const { content, images: kept } = { ...message, content: area.value };
+    if (!area.value.trim() && !message.images?.length) return;
     current.messages.length = current.messages.indexOf(message);
-    submit(content, kept ?? []);
+    submit(area.value, message.images ?? []);
+    focusInput();
   };
   area.addEventListener('keydown', (event) => {
+    if (event.isComposing) return;
     if (event.key === 'Escape') { event.stopPropagation(); cancel(); }
-    if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) { event.preventDefault(); take(); }
+    if (event.key === 'Enter' && !event.shiftKey && !touch.matches) { event.preventDefault(); take(); }
   });
-  node.replaceChildren(area, element('div', { className: 'actions' }, action('Send', take), action('Cancel', cancel)));
+  node.querySelector('.body').replaceWith(area);
+  node.querySelector('.actions').replaceChildren(action('Send', take), action('Cancel', cancel));
   area.focus();
 }
 
 // ---- asking
 
+// Questions that got no answer become one with the next: templates ask for turns.
 function wireMessages(conversation) {
   const out = settings.system ? [{ role: 'system', content: settings.system }] : [];
   for (const message of conversation.messages) {
     if (message.live || (message.role === 'assistant' && !message.content)) continue;
     const parts = (message.images ?? []).map((url) => ({ type: 'image_url', image_url: { url } }));
-    out.push({ role: message.role, content: parts.length ? [...parts, { type: 'text', text: message.content }] : message.content });
+    if (message.content) parts.push({ type: 'text', text: message.content });
+    if (out.at(-1)?.role === message.role) out.at(-1).content.push(...parts); else out.push({ role: message.role, content: parts });
+  }
+  for (const message of out) {
+    if (typeof message.content === 'string' || message.content.some((part) => part.type !== 'text')) continue;
+    message.content = message.content.map((part) => part.text).join('\n\n');
   }
   return out;
 }
@@ -194,8 +187,9 @@ function wireBody(conversation) {
 
 function submit(text, attached) {
   if (!current) {
-    current = { id: uuid(), title: text.trim().split('\n')[0].slice(0, 60) || 'Image', messages: [], updated: Date.now() };
+    current = { id: store.uuid(), title: text.trim().split('\n')[0].slice(0, 60) || 'Image', messages: [], updated: Date.now() };
     conversations.unshift(current);
+    drawTitle();
   }
   current.messages.push({ role: 'user', content: text, images: attached });
   answer(current);
@@ -205,10 +199,12 @@ function regenerate(message) {
   if (runs.has(current.id)) return;
   current.messages.length = current.messages.indexOf(message);
   answer(current);
+  focusInput();
 }
 
 function take(message, chunk) {
   const delta = chunk.choices?.[0]?.delta;
+  if (chunk.choices?.[0]?.finish_reason === 'length') message.note = 'The answer was cut at the largest number of tokens.';
   if (chunk.usage) message.tokens = chunk.usage.completion_tokens;
   if (!delta) return false;
   message.reasoning += delta.reasoning_content ?? '';
@@ -230,7 +226,7 @@ async function answer(conversation) {
   conversation.messages.push(message);
   conversation.updated = Date.now();
   conversations.sort((a, b) => b.updated - a.updated);
-  drawList();
+  sidebar.draw();
   drawMessages();
   follow = true;
   toEnd();
@@ -238,17 +234,18 @@ async function answer(conversation) {
   let first = 0;
   let pieces = 0;
   let saved = begin;
-  keep(kept(conversation));
+  keep(conversation);
   try {
     for await (const chunk of chat(body, settings.key, controller.signal)) {
       if (take(message, chunk)) { first ||= performance.now(); pieces++; }
       paintSoon(message);
       if (performance.now() - saved < 2000) continue;
       saved = performance.now();
-      keep(kept(conversation));
+      keep(conversation);
     }
   } catch (error) {
-    if (!controller.signal.aborted) message.error = error instanceof ServerError ? error.message : 'The answer could not be read.';
+    if (controller.signal.aborted) message.note = 'Stopped.';
+    else message.error = error instanceof ServerError ? error.message : 'The connection was lost before the answer was complete.';
     if (error.status === 401) askKey();
   }
   const seconds = (performance.now() - first) / 1000;
@@ -261,8 +258,10 @@ async function answer(conversation) {
   runs.delete(conversation.id);
   if (conversations.includes(conversation)) keep(conversation);
   paint(message);
+  if (!document.querySelector('.item input')) sidebar.draw();  // a title that is being written stays
+  if (conversation !== current) return;
   drawState();
-  if (conversation === current) $('announce').textContent = message.error ? message.error : 'The answer is complete.';
+  $('announce').textContent = message.error || message.note || 'The answer is complete.';
 }
 
 // What is stored while an answer grows: the same, not marked as growing.
@@ -281,79 +280,56 @@ function stop() { if (current) runs.get(current.id)?.abort(); }
 
 // ---- images
 
-function addImages(files) {
-  if (!seesImages) return;
-  for (const file of files) {
-    if (!file.type.startsWith('image/')) continue;
-    const reader = new FileReader();
-    reader.addEventListener('load', () => { images.push(reader.result); drawImages(); });
-    reader.readAsDataURL(file);
+const seesImages = () => Boolean(models.find((model) => model.id === $('model').value)?.capabilities?.image_input);
+
+async function addImages(files) {
+  const pictures = [...files].filter((file) => file.type.startsWith('image/'));
+  if (!pictures.length) return;
+  if (!seesImages()) { say('This model takes no images.'); return; }
+  for (const file of pictures) {
+    try { images.push(await readImage(file)); } catch { say('“' + file.name + '” is no image that this browser reads.'); }
+    drawImages();
   }
 }
 
 function drawImages() {
   $('images').replaceChildren(...images.map((url, i) => {
-    const remove = element('button', { type: 'button', title: 'Remove', 'aria-label': 'Remove the image' }, element('img', { src: url, alt: '' }));
-    remove.addEventListener('click', () => { images.splice(i, 1); drawImages(); });
+    const remove = element('button', { type: 'button', title: 'Remove', 'aria-label': 'Remove image ' + (i + 1) }, element('img', { src: url, alt: '' }));
+    remove.addEventListener('click', () => { images.splice(i, 1); drawImages(); $('input').focus(); });
     return remove;
   }));
   drawState();
 }
 
-// ---- settings
+// ---- models
 
-function field(name) { return $('settings').querySelector('[name=' + name + ']'); }
-
-function openSettings() {
-  for (const name of [...NUMBERS, 'system', 'thinking', 'key', 'theme']) field(name).value = settings[name] ?? '';
-  if (!$('settings').open) $('settings').showModal();
-}
-
-function askKey() {
-  openSettings();
-  field('key').focus();
-}
-
-function takeSettings() {
-  const keyBefore = settings.key;
-  for (const name of [...NUMBERS, 'system', 'thinking', 'key', 'theme']) settings[name] = field(name).value;
-  localStorage.setItem('met.settings', JSON.stringify(settings));
-  localStorage.setItem('met.theme', settings.theme);
-  if (settings.theme) document.documentElement.dataset.theme = settings.theme; else delete document.documentElement.dataset.theme;
-  if (settings.key !== keyBefore) loadModels();
-}
-
-function exportAll() {
-  const url = URL.createObjectURL(new Blob([JSON.stringify({ met: 1, conversations }, null, 1)], { type: 'application/json' }));
-  element('a', { href: url, download: 'met-conversations.json' }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 1000);
-}
-
-async function importFrom(file) {
-  try {
-    const read = JSON.parse(await file.text());
-    const found = (read.conversations ?? [read]).map(store.sanitized).filter(Boolean);
-    for (const conversation of found) await store.put(conversation);
-    conversations = [...conversations, ...found].sort((a, b) => b.updated - a.updated);
-    drawList();
-    say(found.length + ' imported');
-  } catch { say('This file holds no conversations.'); }
+function drawModel() {
+  $('attach').hidden = !seesImages();
+  $('thinking').hidden = models.every((model) => model.capabilities?.reasoning === false);
 }
 
 async function loadModels() {
   try {
-    const { data } = await (await request('v1/models', {}, settings.key)).json();
-    $('model').replaceChildren(...data.map((model) => element('option', { value: model.id, textContent: model.id })));
-    $('model').disabled = data.length < 2;
-    seesImages = data.some((model) => model.capabilities?.image_input);
-    $('attach').hidden = !seesImages;
-    $('thinking').hidden = data.every((model) => model.capabilities?.reasoning === false);
+    models = (await (await request('v1/models', {}, settings.key)).json()).data;
+    $('model').replaceChildren(...models.map((model) => element('option', { value: model.id, textContent: model.id })));
+    $('model').disabled = models.length < 2;
+    drawModel();
     say('');
   } catch (error) {
     if (error.status === 401) { say('An API key is needed.'); askKey(); return; }
     say(error.status === 503 ? 'The model is loading …' : error.message);
     setTimeout(loadModels, 2000);
   }
+}
+
+async function takeFile(file) {
+  try {
+    const taken = await importFrom(file, conversations);
+    const ids = new Set(taken.map((conversation) => conversation.id));
+    conversations = [...conversations.filter((other) => !ids.has(other.id)), ...taken].sort((a, b) => b.updated - a.updated);
+    if (current && ids.has(current.id)) show(conversations.find((conversation) => conversation.id === current.id)); else sidebar.draw();
+    note(taken.length === 1 ? '1 conversation imported.' : taken.length + ' conversations imported.');
+  } catch { note('This file holds no conversations.'); }
 }
 
 // ---- wiring
@@ -376,37 +352,55 @@ function send() {
   submit(text, attached);
 }
 
+// What was typed with nothing in focus belongs into the message.
+function typesElsewhere(event) {
+  return event.key.length === 1 && event.key !== ' ' && !event.ctrlKey && !event.metaKey && !event.altKey &&
+    document.activeElement === document.body && !$('settings').open && !sidebar.isDrawer();
+}
+
+function editLast() {
+  const last = current?.messages.findLast((message) => message.role === 'user');
+  if (last) edit(last, views.get(last).node);
+}
+
 $('composer').addEventListener('submit', (event) => {
   event.preventDefault();
   if (current && runs.has(current.id)) stop(); else send();
 });
 $('input').addEventListener('input', fit);
 $('input').addEventListener('keydown', (event) => {
-  if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) { event.preventDefault(); send(); }
+  if (event.isComposing) return;
+  if (event.key === 'Enter' && !event.shiftKey && !touch.matches) { event.preventDefault(); send(); }
+  if (event.key === 'ArrowUp' && !$('input').value && !(current && runs.has(current.id))) { event.preventDefault(); editLast(); }
 });
 $('input').addEventListener('paste', (event) => addImages(event.clipboardData.files));
 document.addEventListener('dragover', (event) => event.preventDefault());
 document.addEventListener('drop', (event) => { event.preventDefault(); addImages(event.dataTransfer.files); });
 document.addEventListener('keydown', (event) => {
-  if (event.key === 'Escape' && !$('settings').open) stop();
-  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') { event.preventDefault(); show(null); }
+  if (event.key === 'Escape' && !$('settings').open && !sidebar.close()) stop();
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') { event.preventDefault(); newChat(); }
+  if (typesElsewhere(event)) $('input').focus();
 });
-$('new').addEventListener('click', () => show(null));
-$('menu').addEventListener('click', () => document.body.classList.toggle(innerWidth <= 760 ? 'open' : 'closed'));
-$('scrim').addEventListener('click', () => document.body.classList.remove('open'));
+function newChat() {
+  if ($('settings').open) return;
+  sidebar.close();
+  show(null);
+}
+$('new').addEventListener('click', newChat);
+$('new-top').addEventListener('click', newChat);
+$('model').addEventListener('change', drawModel);
 $('attach').addEventListener('click', () => $('file').click());
-$('file').addEventListener('change', () => { addImages($('file').files); $('file').value = ''; });
-$('open-settings').addEventListener('click', openSettings);
-$('settings').addEventListener('close', takeSettings);
-$('export').addEventListener('click', exportAll);
+$('file').addEventListener('change', async () => { await addImages($('file').files); $('file').value = ''; $('input').focus(); });
+$('export').addEventListener('click', () => exportAll(conversations.map(kept)));
 $('import').addEventListener('click', () => $('import-file').click());
-$('import-file').addEventListener('change', () => { importFrom($('import-file').files[0]); $('import-file').value = ''; });
-$('latest').addEventListener('click', () => { follow = true; toEnd(); });
+$('import-file').addEventListener('change', async () => { await takeFile($('import-file').files[0]); $('import-file').value = ''; });
+$('latest').addEventListener('click', () => { follow = true; toEnd(); focusInput(); });
 $('scroll').addEventListener('scroll', () => {
   const scroll = $('scroll');
   follow = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 60;
   $('latest').hidden = follow;
 }, { passive: true });
+wireSettings(loadModels);
 
 await store.open();
 conversations = await store.all();

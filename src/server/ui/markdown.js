@@ -1,18 +1,13 @@
 // Markdown to DOM. Text of a model becomes text nodes and elements that are made here, never markup.
 
-export function element(tag, properties = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties)) {
-    if (name in node) node[name] = value; else node.setAttribute(name, value);
-  }
-  node.append(...children);
-  return node;
-}
+import { copyText, element } from './dom.js';
+import { highlight } from './highlight.js';
 
 const INLINE = new RegExp([
   /(?<code>`+)(?<codeText>[^`]{1,2000}?)\k<code>(?!`)/, /\\(?<escaped>[!-/:-@[-`{-~])/,
-  /\*\*(?<strong>[^\s*](?:[^\n*]{0,2000}[^\s*])?)\*\*/, /~~(?<del>[^\n~]{1,500})~~/,
-  /(?<![\w*])[*_](?<em>[^\s*_](?:[^\n*_]{0,1000}[^\s*_])?)[*_](?![\w*])/,
+  /\*\*\*(?<both>[^\s*](?:[^\n*]{0,1000}[^\s*])?)\*\*\*/,
+  /\*\*(?<strong>(?=\S)(?:(?!\*\*)[^\n]){0,2000}\S\*?)\*\*(?!\*)/, /(?<![\w_])__(?<strong2>[^\s_](?:[^\n_]{0,1000}[^\s_])?)__(?![\w_])/, /~~(?<del>[^\n~]{1,500})~~/,
+  /(?<![\w*])(?<mark>[*_])(?<em>[^\s*_](?:(?:(?!\k<mark>)[^\n]){0,1000}[^\s*_])?)\k<mark>(?![\w*])/,
   /!?\[(?<label>[^\[\]\n]{0,500})\]\((?<href>[^\s()<>]{1,2000})(?: "[^"\n]{0,200}")?\)/,
   /(?<bare>https?:\/\/[^\s<>"`]{1,2000}[^\s<>"`.,;:!?)\]'*_])/, /(?<br>\n|<br\s?\/?>)/,
 ].map((part) => part.source).join('|'), 'g');
@@ -36,7 +31,8 @@ function inline(text, depth = 0) {
     at = match.index + match[0].length;
     if (g.codeText !== undefined) out.append(element('code', {}, g.codeText));
     else if (g.escaped) out.append('()[]'.includes(g.escaped) ? match[0] : g.escaped);
-    else if (g.strong) out.append(element('strong', {}, inline(g.strong, depth + 1)));
+    else if (g.both) out.append(element('strong', {}, element('em', {}, inline(g.both, depth + 1))));
+    else if (g.strong ?? g.strong2) out.append(element('strong', {}, inline(g.strong ?? g.strong2, depth + 1)));
     else if (g.del) out.append(element('del', {}, inline(g.del, depth + 1)));
     else if (g.em) out.append(element('em', {}, inline(g.em, depth + 1)));
     else if (g.href) out.append(link(g.href, inline(g.label || g.href, depth + 1)) ?? match[0]);
@@ -47,23 +43,30 @@ function inline(text, depth = 0) {
   return out;
 }
 
-export async function copyText(text, button) {
-  const before = button.textContent;
-  try { await navigator.clipboard.writeText(text); button.textContent = 'Copied'; } catch { button.textContent = 'Not allowed'; }
-  setTimeout(() => { button.textContent = before; }, 1500);
-}
-
-function codeBlock(language, text) {
-  const copy = element('button', { type: 'button', textContent: 'Copy' });
+// While a block grows it stays plain: its colours would be made anew with every piece.
+function codeBlock(language, text, ended) {
+  const copy = element('button', { type: 'button', textContent: 'Copy', 'aria-label': 'Copy the code' });
   copy.addEventListener('click', () => copyText(text, copy));
   return element('div', { className: 'code' }, element('div', {}, element('span', {}, language || 'text'), copy),
-    element('pre', {}, element('code', {}, text)));
+    element('pre', { tabIndex: 0 }, element('code', {}, ...(ended ? highlight(language, text) : [text]))));
 }
 
 const cells = (line) => line.trim().replace(/^\||\|$/g, '').split(/(?<!\\)\|/).map((cell) => cell.trim().replace(/\\\|/g, '|'));
 const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/;
 const FENCE = /^\s{0,3}(`{3,}|~{3,})\s*([\w+#.-]*)/;
 const STARTS = /^\s{0,3}(#{1,6}\s|>|(`{3}|~{3})|([-*_])(\s*\3){2,}\s*$)/;
+
+const DIVIDER = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
+const startsTable = (lines, i) => lines[i].includes('|') && DIVIDER.test(lines[i + 1] ?? '') && cells(lines[i]).length === cells(lines[i + 1]).length;
+
+function table(lines, i) {
+  const sides = cells(lines[i + 1]).map((cell) => (!cell.endsWith(':') ? '' : cell.startsWith(':') ? 'center' : 'right'));
+  const row = (tag, line) => element('tr', {}, ...sides.map((className, column) => element(tag, { className, dir: 'auto' }, inline(cells(line)[column] ?? ''))));
+  const head = element('thead', {}, row('th', lines[i]));
+  const body = element('tbody');
+  for (i += 2; i < lines.length && lines[i].includes('|'); i++) body.append(row('td', lines[i]));
+  return [element('div', { className: 'table', tabIndex: 0 }, element('table', {}, head, body)), i];
+}
 
 // Blocks of the lines; each knows at which line it ends.
 function blocks(lines, depth = 0) {
@@ -80,10 +83,10 @@ function blocks(lines, depth = 0) {
     if (fence) {
       const close = new RegExp('^\\s*' + fence[1][0] + '{' + fence[1].length + ',}\\s*$');
       for (i++; i < lines.length && !close.test(lines[i]);) i++;
-      node = codeBlock(fence[2], lines.slice(first + 1, i).join('\n'));
+      node = codeBlock(fence[2], lines.slice(first + 1, i).join('\n'), i < lines.length);
       i++;
     } else if (heading) {
-      node = element('h' + Math.min(heading[1].length, 4), {}, inline(heading[2]));
+      node = element('h' + Math.min(heading[1].length, 4), { dir: 'auto' }, inline(heading[2]));
       i++;
     } else if (/^\s{0,3}([-*_])(\s*\1){2,}\s*$/.test(line)) {
       node = element('hr');
@@ -94,15 +97,11 @@ function blocks(lines, depth = 0) {
       for (const block of blocks(lines.slice(first, i).map((l) => l.replace(/^\s{0,3}> ?/, '')), depth + 1)) node.append(block.node);
     } else if (item && depth < 8) {
       [node, i] = list(lines, i, item, depth);
-    } else if (line.includes('|') && /^\s*\|?\s*:?-+:?\s*(\|\s*:?-*:?\s*)*$/.test(lines[i + 1] ?? '') && (lines[i + 1] ?? '').includes('-')) {
-      const body = element('tbody');
-      for (i += 2; i < lines.length && lines[i].includes('|'); i++)
-        body.append(element('tr', {}, ...cells(lines[i]).map((cell) => element('td', {}, inline(cell)))));
-      const head = element('tr', {}, ...cells(line).map((cell) => element('th', {}, inline(cell))));
-      node = element('div', { className: 'table' }, element('table', {}, element('thead', {}, head), body));
+    } else if (startsTable(lines, i)) {
+      [node, i] = table(lines, i);
     } else {
-      for (i++; i < lines.length && lines[i].trim() !== '' && !STARTS.test(lines[i]) && !ITEM.test(lines[i]);) i++;
-      node = element('p', {}, inline(lines.slice(first, i).map((l) => l.trim()).join('\n')));
+      for (i++; i < lines.length && lines[i].trim() !== '' && !STARTS.test(lines[i]) && !ITEM.test(lines[i]) && !startsTable(lines, i);) i++;
+      node = element('p', { dir: 'auto' }, inline(lines.slice(first, i).map((l) => l.trim()).join('\n')));
     }
     out.push({ node, first });
   }
@@ -126,10 +125,14 @@ function list(lines, i, item, depth) {
       content.push(lines[i].replace(new RegExp('^\\s{0,' + (indent + next[2].length + 1) + '}'), ''));
     }
     while (content.length > 1 && content.at(-1).trim() === '') content.pop();
-    const entry = element('li');
+    const entry = element('li', { dir: 'auto' });
+    const task = /^\[([ xX])\]\s+/.exec(content[0]);
+    if (task) content[0] = content[0].slice(task[0].length);
     const parts = blocks(content, depth + 1);
     if (parts.length && parts[0].node.tagName === 'P') { entry.append(...parts[0].node.childNodes); parts.shift(); }
     entry.append(...parts.map((part) => part.node));
+    if (task) entry.prepend(element('input', { type: 'checkbox', checked: task[1] !== ' ', disabled: true, 'aria-label': task[1] !== ' ' ? 'Done' : 'Open' }), ' ');
+    if (task) entry.className = 'task';
     node.append(entry);
     while (i < lines.length && lines[i].trim() === '' && ITEM.test(lines[i + 1] ?? '')) i++;
   }
