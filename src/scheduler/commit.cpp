@@ -10,20 +10,27 @@ void EngineLoop::commit(StepSlot& slot) {
   const StepPlan& plan = slot.plan;
   StepBatch& batch = slot.batch;
   batch.clear();
-  for (const Preempt& preempt : plan.preempt) park(preempt.seq);
+  for (const Preempt& preempt : plan.preempt)
+    preempt.mode == PreemptMode::kSwap ? swap_out(preempt.seq, batch) : park(preempt.seq);
+  if (plan.drop >= 0) drop_swapped(plan.drop);
   for (const Admit& entry : plan.resume) {
     std::erase(parked_, entry.seq);
     at(entry.seq).outputs_at_resume = at(entry.seq).outputs();
     enter(entry, entry.seq, entry.hit_tokens, -1);
   }
   for (const Admit& entry : plan.admit) admit(entry);
+  for (const Admit& entry : plan.resume)
+    if (at(entry.seq).place != SwapPlace::kNone) swap_in(entry, batch);
   for (const Fork& entry : plan.forks) fork(entry, batch);
-  if (plan.rows.empty()) return;
+  if (plan.store >= 0 || plan.load >= 0) start_move(std::max(plan.store, plan.load), plan.store >= 0);
+  if (plan.empty()) return;
   for (const Row& row : plan.rows) grow(at(row.seq), row.end);
   for (const Row& row : plan.rows) build_row(row, batch);
   batch.decode_rows = plan.decode_rows;
-  batch.removed.assign(removed_.begin(), removed_.end());
-  removed_.clear();
+  if (!plan.rows.empty()) {
+    batch.removed.assign(removed_.begin(), removed_.end());
+    removed_.clear();
+  }
   slot.results.samples.resize(batch.samples.size());
   slot.results.prompt_logprobs.resize(batch.prompt_logprobs.size());
 }
@@ -34,6 +41,7 @@ void EngineLoop::park(SeqIndex index) {
   leave(index);
   s.state = SeqState::kParked;
   insert_by_admission(parked_, index);
+  ++s.preemptions;
   ++numbers_.preemptions;
 }
 

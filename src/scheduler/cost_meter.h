@@ -13,7 +13,17 @@ namespace met::scheduler {
 /// Running means; a new value counts one quarter, so that a change of load shows within a few steps.
 class CostMeter {
  public:
-  void observe(const StepPlan& plan, std::int64_t step_us) {
+  /// `swap_block_ns`: of a block to the host pool and back, as measured at start; 0: unknown.
+  explicit CostMeter(std::int64_t swap_block_ns = 0) : swap_block_ns_(swap_block_ns) {}
+
+  /// `swap_us`: the part of the step that its swap copies took, 0: not measured.
+  void observe(const StepPlan& plan, std::int64_t step_us, std::int64_t swap_us) {
+    if (plan.swap_blocks > 0) {
+      if (swap_us <= 0) return;
+      blend(swap_block_ns_, 2 * swap_us * 1000 / plan.swap_blocks);
+      step_us -= swap_us;
+    }
+    if (plan.rows.empty()) return;
     const std::int64_t prefill = plan.tokens.prefill + plan.tokens.recomputed;
     if (prefill == 0) {
       blend(decode_us_[width(plan.decode_rows)], step_us);
@@ -22,9 +32,16 @@ class CostMeter {
       if (step_us > decode) blend(prefill_token_ns_, (step_us - decode) * 1000 / prefill);
     }
   }
+  void observe_disk(bool store, std::int64_t blocks, std::int64_t us) {
+    if (blocks > 0) blend(store ? store_block_ns_ : load_block_ns_, us * 1000 / blocks);
+  }
   CostModel model(int decode_rows) const {
+    // Until one was read back, reading takes what writing does.
+    const std::int64_t load_ns = load_block_ns_ > 0 ? load_block_ns_ : store_block_ns_;
     return {.decode_step_us = decode_rows > 0 ? decode_step_us(decode_rows) : 0,
-            .prefill_token_ns = prefill_token_ns_};
+            .prefill_token_ns = prefill_token_ns_,
+            .swap_block_ns = swap_block_ns_,
+            .disk_block_ns = store_block_ns_ + load_ns};
   }
 
  private:
@@ -51,6 +68,9 @@ class CostMeter {
 
   std::array<std::int64_t, kWidths> decode_us_{};  ///< by powers of two of the decode rows
   std::int64_t prefill_token_ns_ = 0;
+  std::int64_t swap_block_ns_;
+  std::int64_t store_block_ns_ = 0;
+  std::int64_t load_block_ns_ = 0;
 };
 
 }  // namespace met::scheduler

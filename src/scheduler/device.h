@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "cache/slot_pool.h"
 #include "core/error.h"
 #include "met/step.h"
 #include "scheduler/plan.h"
@@ -36,6 +37,12 @@ struct BlockCopy {
   BlockId to = 0;
 };
 
+/// A whole block, all layers, K and V, between the pool and a place in the host's swap pool.
+struct SwapCopy {
+  BlockId block = 0;
+  cache::SwapSlot slot = 0;
+};
+
 /// One id to sample: from logits[logits] of the step, with the sampler of `device_row`.
 struct SampleWork {
   std::int32_t row = 0;  ///< index in StepBatch::rows
@@ -60,16 +67,20 @@ struct StepLimits {
   std::int64_t table = 0;      ///< entries of block_table
   std::int64_t table_row = 0;  ///< entries of one row's
   std::int64_t copies = 0;
+  std::int64_t swaps = 0;  ///< in one direction: blocks of the pool where there is a swap pool
 };
 StepLimits step_limits(const PlanConfig& config);
 
 /// One step as flat arrays. Spans and pointers in it stay valid until the step has settled; the arrays belong
 /// to a step slot that is used again only then (X2).
 struct StepBatch {
-  // In this order, before any row: sampler rows, then copies.
+  // In this order, before any row: sampler rows, then copies. A step may have copies to and from the swap pool alone.
   std::vector<std::int32_t> removed;  ///< device rows that no longer belong to a sequence
   std::vector<RowAdded> added;
-  std::vector<BlockCopy> copies;  ///< whole blocks, all layers, K and V; no block is both source and target
+  std::vector<SwapCopy> swap_out;  ///< the blocks have other writers behind it in this step already
+  std::vector<BlockCopy> copies;   ///< whole blocks, all layers, K and V; no block is both source and target
+
+  std::vector<SwapCopy> swap_in;
 
   std::vector<StepRow> rows;              ///< the first `decode_rows` have one token each
   std::vector<std::int32_t> device_rows;  ///< of each row
@@ -103,6 +114,7 @@ struct SampleResult {
 struct StepResults {
   std::vector<SampleResult> samples;
   std::vector<PositionLogprobs> prompt_logprobs;
+  std::int64_t swap_us = 0;  ///< what its swap copies took; 0: not measured
 };
 
 /// Called from one thread only. A returned error is a device failure: the engine stops and the process ends

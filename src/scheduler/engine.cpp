@@ -16,12 +16,13 @@ namespace {
 class Engine final : public Client {
  public:
   Engine(const EngineConfig& config, Device& device, const Clock& clock,
-         std::function<void(const Error&)> on_fault)
+         std::function<void(const Error&)> on_fault, Spill* spill)
       : clock_(clock),
         on_fault_(std::move(on_fault)),
         door_(config),
         executor_(device, clock),
-        loop_(config, door_.inbox(), executor_, clock, door_.open()),
+        loop_(config, door_.inbox(), executor_, clock, door_.open(), spill),
+        spill_(spill),
         published_(loop_.snapshot()),
         thread_([this] { run(); }) {}
 
@@ -30,6 +31,7 @@ class Engine final : public Client {
     stop_.store(true);
     door_.inbox().wake();
     thread_.join();
+    if (spill_ != nullptr) spill_->on_done({});
     executor_.stop();  // a step that was given up may still write to the loop's slots
     door_.inbox().close();
   }
@@ -69,6 +71,7 @@ class Engine final : public Client {
 
   void run() {
     loop_.on_planned([this] { publish(); });
+    if (spill_ != nullptr) spill_->on_done([this] { door_.inbox().wake(); });
     bool reported = false;
     while (true) {
       const bool again = loop_.tick();
@@ -90,6 +93,7 @@ class Engine final : public Client {
   Door door_;
   ThreadExecutor executor_;
   EngineLoop loop_;  ///< the thread's alone
+  Spill* const spill_;
 
   mutable std::mutex mutex_;  ///< guards published_, and the wait for the last end
   std::condition_variable ended_;
@@ -101,10 +105,10 @@ class Engine final : public Client {
 }  // namespace
 
 Result<std::unique_ptr<Client>> start_engine(const EngineConfig& config, Device& device, const Clock& clock,
-                                             std::function<void(const Error&)> on_fault) {
+                                             std::function<void(const Error&)> on_fault, Spill* spill) {
   MET_TRY(validate(config.plan));
   if (config.max_num_seqs < 1) return invalid("max-num-seqs", "max-num-seqs is below 1");
-  return std::make_unique<Engine>(config, device, clock, std::move(on_fault));
+  return std::make_unique<Engine>(config, device, clock, std::move(on_fault), spill);
 }
 
 }  // namespace met::scheduler

@@ -13,6 +13,7 @@
 #include "scheduler/device.h"
 #include "scheduler/plan.h"
 #include "scheduler/request.h"
+#include "scheduler/spill.h"
 
 namespace met::scheduler {
 
@@ -27,15 +28,19 @@ struct EngineConfig {
   std::int64_t request_timeout_us = 0;        ///< of requests without their own; 0: none (R7)
   std::int64_t step_timeout_us = 60'000'000;  ///< a longer step is a device failure (F5)
   std::int64_t slow_consumer_us = 5'000'000;  ///< a full channel without progress for so long ends (R11)
-  int channel_tokens = 1024;                  ///< ids that a choice's channel holds (R11)
+  std::int64_t block_bytes = 0;               ///< of K and V of all layers, for the numbers of swaps
+  std::int64_t swap_block_ns = 0;  ///< of a block to the host pool and back, measured at start; 0: unknown
+  int channel_tokens = 1024;       ///< ids that a choice's channel holds (R11)
 };
 
 /// Runs until it is destroyed; then live requests end with `cancelled` and the threads are joined.
 /// `on_fault` is called once, from the engine's thread, after a device failure has ended every request with
 /// kDevice (F4); it is where the process arranges its exit.
-/// `device` is used from the executor's thread alone and must outlive the engine, as must `clock`.
+/// `device` is used from the executor's thread alone and must outlive the engine, as must `clock` and `spill`, which may be
+/// null where the configuration has no places on disk.
 /// Errors: those of validate(PlanConfig).
 Result<std::unique_ptr<Client>> start_engine(const EngineConfig& config, Device& device, const Clock& clock,
-                                             std::function<void(const Error&)> on_fault);
+                                             std::function<void(const Error&)> on_fault,
+                                             Spill* spill = nullptr);
 
 }  // namespace met::scheduler

@@ -16,7 +16,7 @@ constexpr std::int64_t kLevelUs = 5'000'000;
 }  // namespace
 
 EngineLoop::EngineLoop(const EngineConfig& config, Inbox& inbox, Executor& executor, const Clock& clock,
-                       std::atomic<int>& open)
+                       std::atomic<int>& open, Spill* spill)
     : config_(config),
       inbox_(inbox),
       executor_(executor),
@@ -24,6 +24,10 @@ EngineLoop::EngineLoop(const EngineConfig& config, Inbox& inbox, Executor& execu
       open_(open),
       cache_(config.plan.blocks_total),
       hasher_(config.cache_key, config.cache_identity),
+      spill_(spill),
+      host_slots_(config.plan.swap_blocks),
+      disk_slots_(spill == nullptr ? 0 : config.plan.disk_blocks),
+      costs_(config.swap_block_ns),
       plan_(&slots_[0].plan) {
   // An ended sequence keeps its place while a step in flight holds a row of it.
   const auto places = static_cast<std::size_t>(config.max_num_seqs + config.plan.max_batch_size);
@@ -37,6 +41,7 @@ EngineLoop::EngineLoop(const EngineConfig& config, Inbox& inbox, Executor& execu
   const auto rows = static_cast<std::size_t>(config.plan.max_batch_size);
   live_.reserve(rows);
   removed_.reserve(rows);
+  limbo_.reserve(static_cast<std::size_t>(config.plan.swap_blocks));
   live_views_.reserve(rows);
   for (StepSlot& slot : slots_) slot.batch.reserve(step_limits(config.plan));
   numbers_.blocks_total = config.plan.blocks_total;
@@ -52,6 +57,7 @@ bool EngineLoop::tick() {
   bool moved = drain_inbox();
   moved |= apply_deadlines();
   moved |= end_slow_consumers();
+  moved |= finish_move();
   if (fault_) {
     const bool was_idle = in_flight_ == 0;
     find_wake();
@@ -61,8 +67,10 @@ bool EngineLoop::tick() {
     plan_step(view_, config_.plan, now_us_, scratch_, slot.plan);
     const bool work = !slot.plan.empty();
     const bool waiting = !live_.empty() || !parked_.empty() || !queue_.empty();
-    MET_CHECK(!was_idle || work || !waiting || slot.plan.wake_us >= 0, "sequences wait for nothing");  // S20
-    moved |= work || !slot.plan.preempt.empty();
+    const bool moving = move_.running || slot.plan.load >= 0 || slot.plan.store >= 0 || slot.plan.drop >= 0;
+    MET_CHECK(!was_idle || work || moving || !waiting || slot.plan.wake_us >= 0,
+              "sequences wait for nothing");  // S20
+    moved |= work || !slot.plan.preempt.empty() || slot.plan.drop >= 0;
     slai_skips_ = slot.plan.slai_skipped ? slai_skips_ + 1 : 0;
     numbers_.stats.slai_infeasible = slot.plan.slai_infeasible;
     commit(slot);
@@ -73,6 +81,7 @@ bool EngineLoop::tick() {
       executor_.start(slot);
       next_slot_ = (next_slot_ + 1) % 2;
       ++in_flight_;
+      ++steps_started_;
     }
     if (in_flight_ > (work ? config_.plan.depth - 1 : 0)) {
       if (on_planned_) {  // what runs now is told before the wait for it
@@ -237,6 +246,9 @@ void EngineLoop::build_view() {
            .wake_us = wake_us_,
            .blocks_free = pool.free(),
            .blocks_evictable = pool.evictable(),
+           .swap_free = host_slots_.free(),
+           .disk_free = disk_failed_ ? 0 : disk_slots_.free(),
+           .disk_busy = move_.running,
            .rows_free = static_cast<int>(device_rows_.size()),
            .slai_skips = slai_skips_,
            .step_left_us = step_left_us(),
@@ -263,7 +275,10 @@ WaitView EngineLoop::wait_view(SeqIndex index, int rows) {
                 .len = s.len(),
                 .outputs_left = record.outputs_max - s.outputs() - s.pending,
                 .recomputed_to = s.recomputed_to,
-                .accepted_us = record.accepted_us};
+                .accepted_us = record.accepted_us,
+                .preemptions = s.preemptions,
+                .place = s.place,
+                .swapped_len = s.swapped_len};
   if (!config_.prefix_caching || view.prompt_logprobs || device_rows_.empty()) return view;
   if (!s.ids.empty()) hasher_.extend(record.root, s.ids, config_.plan.block_tokens, s.chain);
   const std::vector<Hash128>& chain = s.ids.empty() ? record.chain : s.chain;
@@ -302,6 +317,8 @@ void EngineLoop::publish_numbers() {
   numbers_.blocks_free = pool.free();
   numbers_.blocks_evictable = pool.evictable();
   numbers_.blocks_referenced = pool.referenced();
+  numbers_.swap_blocks_used = host_slots_.total() - host_slots_.free();
+  numbers_.disk_blocks_used = disk_slots_.total() - disk_slots_.free();
   numbers_.now_us = now_us_;
   numbers_.stats.tokens[static_cast<std::size_t>(TokenClass::kOvershoot)] = numbers_.overshoot_tokens;
   auto& waits = numbers_.stats.waits;
@@ -330,6 +347,7 @@ void EngineLoop::check() const {
   MET_CHECK(rows + device_rows_.size() == static_cast<std::size_t>(config_.plan.max_batch_size),
             "device rows");
   MET_CHECK(live == live_.size(), "live list");
+  check_swap();
 }
 
 }  // namespace met::scheduler

@@ -17,15 +17,17 @@
 #include "scheduler/inbox.h"
 #include "scheduler/plan.h"
 #include "scheduler/sequence.h"
+#include "scheduler/spill.h"
 
 namespace met::scheduler {
 
 /// Owns every sequence, block and device row (E1). All methods are of one thread.
 class EngineLoop {
  public:
-  /// `open` counts accepted choices that have not ended; the loop lowers it with each terminal event (E12).
+  /// `open` counts accepted choices that have not ended; the loop lowers it with each terminal event (E12). `spill` moves
+  /// blocks to disk where the configuration has places there.
   EngineLoop(const EngineConfig& config, Inbox& inbox, Executor& executor, const Clock& clock,
-             std::atomic<int>& open);
+             std::atomic<int>& open, Spill* spill = nullptr);
 
   /// One turn, in the order of E5. False: nothing happened, and nothing will before mail or wake_us().
   bool tick();
@@ -44,7 +46,7 @@ class EngineLoop {
   const cache::BlockCache& blocks() const { return cache_; }
   const std::vector<Sequence>& sequences() const { return table_; }
   int steps_in_flight() const { return in_flight_; }
-  /// Recounts blocks, references, rows and lists (B1, B2, B7). Aborts on a difference.
+  /// Recounts blocks, references, rows, lists and swap places (B1, B2, B7). Aborts on a difference.
   void check() const;
 
  private:
@@ -73,6 +75,17 @@ class EngineLoop {
   void build_row(const Row& row, StepBatch& batch);
   void want_prompt_logprobs(Sequence& sequence, const Row& row, std::int32_t first_token, StepBatch& batch);
   BlockId allocate();
+
+  // swap.cpp: swapped sequences and their places
+  void swap_out(SeqIndex index, StepBatch& batch);
+  void swap_in(const Admit& entry, StepBatch& batch);
+  void forget_swap(Sequence& sequence, bool in_this_step);
+  void release_limbo();
+  void settle_swaps(const StepPlan& plan);
+  void drop_swapped(SeqIndex index);
+  void start_move(SeqIndex index, bool store);
+  bool finish_move();
+  void check_swap() const;
 
   // settle.cpp: what came back
   bool settle();
@@ -107,10 +120,31 @@ class EngineLoop {
   std::vector<int> device_rows_;         ///< free ones, a stack
   std::vector<std::int32_t> removed_;    ///< device rows that the next batch takes from the device
   std::vector<SeqIndex> live_;           ///< by admission
-  std::vector<SeqIndex> parked_;         ///< by admission
+  std::vector<SeqIndex> parked_;         ///< and swapped ones, by admission
   std::vector<SeqIndex> queue_;          ///< one of each request: the choice that will compute the prompt
   std::int64_t queued_ = 0;              ///< choices in it
   std::uint64_t admissions_ = 0;
+
+  /// A place of the host pool that a step in flight may still read or write (B9).
+  struct Limbo {
+    SwapSlot slot = 0;
+    std::int64_t step = 0;  ///< free once so many have settled
+  };
+  /// The transfer between host pool and disk that runs.
+  struct Move {
+    bool running = false;
+    bool store = false;
+    SeqIndex seq = -1;  ///< -1: it has ended meanwhile, the places are the move's
+    std::vector<SwapSlot> host;
+    std::vector<SwapSlot> disk;
+  };
+  Spill* spill_;
+  cache::SlotPool host_slots_;
+  cache::SlotPool disk_slots_;
+  std::vector<Limbo> limbo_;
+  Move move_;
+  bool disk_failed_ = false;
+  std::int64_t steps_started_ = 0;
 
   std::array<StepSlot, 2> slots_;
   int next_slot_ = 0;

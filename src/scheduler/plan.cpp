@@ -56,6 +56,10 @@ void StepPlan::clear() {
   decode_rows = 0;
   bucket = 0;
   tokens = {};
+  swap_blocks = 0;
+  store = -1;
+  load = -1;
+  drop = -1;
   waits_behind = 0;
   wake_us = -1;
   slai_skipped = false;
@@ -72,7 +76,9 @@ int bucket_of(int decode_rows, int max_batch_size) {
 void StepBatch::clear() {
   removed.clear();
   added.clear();
+  swap_out.clear();
   copies.clear();
+  swap_in.clear();
   rows.clear();
   device_rows.clear();
   decode_rows = 0;
@@ -90,6 +96,8 @@ void StepBatch::reserve(const StepLimits& limits) {
   removed.reserve(rows_max);
   added.reserve(rows_max);
   copies.reserve(static_cast<std::size_t>(limits.copies));
+  swap_out.reserve(static_cast<std::size_t>(limits.swaps));
+  swap_in.reserve(static_cast<std::size_t>(limits.swaps));
   rows.reserve(rows_max);
   device_rows.reserve(rows_max);
   tokens.reserve(tokens_max);
@@ -106,7 +114,8 @@ StepLimits step_limits(const PlanConfig& config) {
           .logits = config.max_batch_size + config.prompt_logprobs_tokens,
           .table = config.max_batch_size * blocks_row,
           .table_row = blocks_row,
-          .copies = config.max_batch_size};
+          .copies = config.max_batch_size,
+          .swaps = config.swap_blocks > 0 ? std::int64_t{config.blocks_total} : 0};
 }
 
 }  // namespace met::scheduler

@@ -33,6 +33,9 @@ struct PlanConfig {
   int chunk_grid_tokens = 16;               ///< chunks and hits end on its multiples (P1, D5)
   int prompt_logprobs_tokens = 64;          ///< prompt positions of a step that want logits (P9)
   int resume_immunity_tokens = 64;          ///< S15
+  int swap_blocks = 0;                      ///< places for blocks in host memory (S17); 0: no swap
+  int disk_blocks = 0;                      ///< and behind them on disk (S25)
+  int swap_least_tokens = 512;  ///< computed, of a victim that swaps while costs are unknown (S17)
   std::int64_t step_max_us =
       0;  ///< longest step that a prefill may make, by the cost model; 0: no bound (S5)
 
@@ -48,6 +51,10 @@ struct PlanConfig {
   std::int64_t batch_tokens_max() const {
     return std::max(prefill_tokens_max(), mixed_prefill_tokens) + max_batch_size;
   }
+  /// Free places of the host pool below which the sequence that resumes last goes to disk (S25).
+  std::int64_t swap_watermark() const {
+    return std::min<std::int64_t>(blocks_of(max_seq_len), swap_blocks / 2);
+  }
   std::int64_t blocks_of(std::int64_t tokens) const { return (tokens + block_tokens - 1) / block_tokens; }
 };
 
@@ -55,7 +62,17 @@ struct PlanConfig {
 /// of max_seq_len (M5).
 Result<> validate(const PlanConfig& config);
 
-enum class SeqState : std::uint8_t { kQueued, kPrefilling, kDecoding, kParked, kEnding };
+enum class SeqState : std::uint8_t { kQueued, kPrefilling, kDecoding, kParked, kSwapped, kEnding };
+
+/// Where the blocks of a swapped sequence are.
+enum class SwapPlace : std::uint8_t {
+  kNone,
+  kLeaving,  ///< a step in flight copies them to the host pool
+  kHost,
+  kStoring,  ///< from the host pool to disk
+  kDisk,
+  kLoading,  ///< from disk to the host pool
+};
 
 /// A sequence with a device row, in admission order. Lengths are those of section 1 of the contract.
 struct LiveView {
@@ -77,7 +94,7 @@ struct LiveView {
   std::span<const BlockId> blocks;
 };
 
-/// A parked or queued sequence, with what the prefix index holds of it now.
+/// A parked, swapped or queued sequence, with what the prefix index holds of it now.
 struct WaitView {
   SeqIndex seq = 0;
   int rows = 1;  ///< device rows that its admission takes: n of the request (B6)
@@ -88,6 +105,9 @@ struct WaitView {
   std::int64_t recomputed_to = 0;
   std::int64_t accepted_us = 0;
   std::int64_t hit_tokens = 0;  ///< whole blocks, on the grid, never the whole of `len` (P2)
+  int preemptions = 0;  ///< so far
+  SwapPlace place = SwapPlace::kNone;
+  std::int64_t swapped_len = 0;  ///< positions that the swap tiers hold
   std::int64_t hit_referenced =
       0;  ///< blocks of the hit that a live sequence holds; the others are evictable
 };
@@ -96,12 +116,14 @@ struct WaitView {
 struct CostModel {
   std::int64_t decode_step_us = 0;    ///< a pure decode step of about the present width
   std::int64_t prefill_token_ns = 0;  ///< what one more prefill token adds to a step
+  std::int64_t swap_block_ns = 0;     ///< a block to the host pool and back
+  std::int64_t disk_block_ns = 0;     ///< a block from there to disk and back
 };
 
 /// The state that one plan is made from. Spans stay valid for the call.
 struct View {
   std::span<const LiveView> live;    ///< in admission order
-  std::span<const WaitView> parked;  ///< oldest admission first
+  std::span<const WaitView> parked;  ///< and swapped ones: oldest admission first
   /// The first of the queue in its order; fifo: at least as many as there are free device rows, and one.
   std::span<const WaitView> queued;
   std::span<const std::int32_t> block_refs;
@@ -109,6 +131,9 @@ struct View {
   std::int64_t wake_us = -1;  ///< earliest moment at which a sequence ends by time, -1: none
   std::int64_t blocks_free = 0;
   std::int64_t blocks_evictable = 0;
+  std::int64_t swap_free = 0;     ///< places of the host pool
+  std::int64_t disk_free = 0;     ///< places of the disk
+  bool disk_busy = false;         ///< a move between the two runs
   int rows_free = 0;              ///< device rows without a sequence
   int slai_skips = 0;             ///< ticks in a row that skipped their admission round (S11)
   std::int64_t step_left_us = 0;  ///< of the step in flight, by the cost model (S12)
@@ -126,12 +151,13 @@ struct Row {
   std::int64_t end = 0;
 };
 
-enum class PreemptMode : std::uint8_t { kRecompute };
+enum class PreemptMode : std::uint8_t { kRecompute, kSwap };
 struct Preempt {
   SeqIndex seq = 0;
   PreemptMode mode = PreemptMode::kRecompute;
 };
-/// A queued or parked sequence becomes live and starts behind its hit. The other choices of its request
+/// A queued, parked or swapped sequence becomes live and starts behind its hit, or behind what comes back from the host
+/// pool if that is longer. The other choices of its request
 /// become live with it and wait for their fork.
 struct Admit {
   SeqIndex seq = 0;
@@ -169,13 +195,18 @@ struct StepPlan {
   int decode_rows = 0;
   int bucket = 0;  ///< decode rows padded (G1); 0 without a decode row
   TokenCounts tokens;
+  std::int64_t swap_blocks = 0;   ///< copied to and from the host pool before the rows
+  SeqIndex store = -1;            ///< swapped sequence whose blocks go to disk, beside the steps (S25)
+  SeqIndex load = -1;             ///< or come from there
+  SeqIndex drop = -1;             ///< or are given up: it will be recomputed
   std::vector<Wait> waits;        ///< live and parked sequences and queue heads that did not advance
   std::int64_t waits_behind = 0;  ///< queued sequences behind the last of `waits`
   std::int64_t wake_us = -1;      ///< plan again then, -1: when something happens
   bool slai_skipped = false;      ///< no admission round, for the sake of running streams (S10)
   bool slai_infeasible = false;   ///< decode alone misses the deadline (S12)
 
-  bool empty() const { return rows.empty() && forks.empty(); }
+  /// The device has nothing to do.
+  bool empty() const { return rows.empty() && forks.empty() && swap_blocks == 0; }
   void clear();
 };
 
@@ -193,6 +224,14 @@ struct PlanScratch {
 /// Cost: linear in live sequences and in the blocks of those that it preempts.
 void plan_step(const View& view, const PlanConfig& config, std::int64_t now_us, PlanScratch& scratch,
                StepPlan& plan);
+
+/// How a victim leaves: the cheaper way by measured costs, else swap when it is long; recompute where the host pool has no
+/// room (S17). Pure.
+PreemptMode preempt_mode(const LiveView& victim, const PlanConfig& config, const CostModel& cost,
+                         std::int64_t swap_free);
+/// What moves between host pool and disk, behind a plan that leaves `swap_free` places of the pool: fills `store`,
+/// `load` or `drop` of `plan`, one of them at most (S25). Pure.
+void plan_tiers(const View& view, const PlanConfig& config, std::int64_t swap_free, StepPlan& plan);
 
 /// Decode rows padded to a bucket: 1, 2, 4, 8, then steps of 8 to 64, then of 16 to max_batch_size (G1).
 int bucket_of(int decode_rows, int max_batch_size);

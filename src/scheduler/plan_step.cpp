@@ -14,10 +14,15 @@ constexpr std::int64_t kSlaiCutTokens = 256;     // S13
 
 std::int64_t align_down(std::int64_t value, std::int64_t grid) { return value / grid * grid; }
 
-/// Blocks that a sequence of `len` known ids with `outputs_left` to come reserves (S7, S18).
-std::int64_t reserve_blocks(const PlanConfig& config, std::int64_t len, std::int64_t outputs_left) {
-  const std::int64_t tokens =
-      std::min(len + std::min(outputs_left, config.kv_admit_watermark), config.max_seq_len);
+/// Blocks that a waiting sequence reserves: for the watermark's outputs (S7), and when it resumes at least for those that
+/// it is immune for, twice as many each time that it was preempted again (S18).
+std::int64_t reserve_blocks(const PlanConfig& config, const WaitView& s) {
+  std::int64_t outputs = config.kv_admit_watermark;
+  if (s.preemptions > 0) {
+    outputs = std::max<std::int64_t>(outputs, config.resume_immunity_tokens);
+    outputs <<= std::min(s.preemptions - 1, 20);
+  }
+  const std::int64_t tokens = std::min(s.len + std::min(s.outputs_left, outputs), config.max_seq_len);
   return tokens / config.block_tokens + 1;
 }
 
@@ -32,7 +37,8 @@ class Planning {
         scratch_(scratch),
         plan_(plan),
         available_(view.blocks_free + view.blocks_evictable),
-        rows_free_(view.rows_free) {
+        rows_free_(view.rows_free),
+        swap_free_(view.swap_free) {
     scratch_.growth.assign(view.live.size(), 0);
     scratch_.gone.assign(view.live.size(), 0);
     scratch_.advanced.assign(view.live.size(), 0);
@@ -57,6 +63,7 @@ class Planning {
     } else if (!view_.queued.empty()) {
       wait_queued(0, WaitReason::kCapacity);
     }
+    plan_tiers(view_, config_, swap_free_, plan_);
     finish();
   }
 
@@ -93,7 +100,12 @@ class Planning {
   void preempt(std::size_t i) {
     const LiveView& s = view_.live[i];
     scratch_.gone[i] = 1;
-    plan_.preempt.push_back({s.seq, PreemptMode::kRecompute});
+    const PreemptMode mode = preempt_mode(s, config_, view_.cost, swap_free_);
+    plan_.preempt.push_back({s.seq, mode});
+    if (mode == PreemptMode::kSwap) {
+      swap_free_ -= config_.blocks_of(s.planned_len);
+      plan_.swap_blocks += config_.blocks_of(s.planned_len);
+    }
     for (const BlockId block : s.blocks) {
       const auto b = static_cast<std::size_t>(block);
       if (scratch_.refs_less[b]++ == 0) scratch_.touched.push_back(block);
@@ -281,11 +293,15 @@ class Planning {
 
   /// Takes in one waiting sequence, or says why not.
   bool enter(const WaitView& s, std::vector<Admit>& list, WaitReason& why) {
+    if (s.place != SwapPlace::kNone && s.place != SwapPlace::kHost) return why = WaitReason::kSwap, false;
     if (s.rows > rows_free_) return why = WaitReason::kRows, false;
-    const Span span = chunk(s.hit_tokens, s.len, s.prompt_len, s.prompt_logprobs, budget_);
+    const std::int64_t begin = std::max(s.hit_tokens, s.swapped_len);
+    const bool decodes = begin > s.hit_tokens && begin == s.len - 1;  // a swapped stream goes on
+    const Span span =
+        decodes ? Span{begin, s.len} : chunk(begin, s.len, s.prompt_len, s.prompt_logprobs, budget_);
     if (span.empty() && rowless_ > 0) return why = WaitReason::kBudget, false;
     const std::int64_t block = config_.block_tokens;
-    const std::int64_t each = reserve_blocks(config_, s.len, s.outputs_left);
+    const std::int64_t each = reserve_blocks(config_, s);
     const std::int64_t followers = (s.rows - 1) * (each - (s.prompt_len - 1) / block);
     const std::int64_t hit = s.hit_tokens / block;
     const bool alone = view_.live.empty() && plan_.resume.empty() && plan_.admit.empty();
@@ -294,12 +310,15 @@ class Planning {
     list.push_back({s.seq, s.hit_tokens, each});
     rows_free_ -= s.rows;
     available_ -= hit - s.hit_referenced;
-    std::int64_t growth = 0;
-    if (!span.empty()) {
-      growth = config_.blocks_of(span.end) - hit;
-      available_ -= growth;
-      plan_.rows.push_back(
-          {s.seq, RowKind::kPrefill, span.end >= s.len && s.outputs_left > 0, span.begin, span.end});
+    const std::int64_t growth = config_.blocks_of(span.end) - hit;
+    available_ -= growth;
+    if (begin > s.hit_tokens) plan_.swap_blocks += config_.blocks_of(begin) - hit;
+    const bool samples = span.end >= s.len && s.outputs_left > 0;
+    if (decodes) {
+      const auto behind = std::ranges::find(plan_.rows, RowKind::kPrefill, &Row::kind);
+      plan_.rows.insert(behind, {s.seq, RowKind::kDecode, samples, span.begin, span.end});
+    } else if (!span.empty()) {
+      plan_.rows.push_back({s.seq, RowKind::kPrefill, samples, span.begin, span.end});
       count_prefill(span, s.recomputed_to);
       take_logits(span, s.prompt_len, s.prompt_logprobs);
     }
@@ -401,6 +420,7 @@ class Planning {
   StepPlan& plan_;
   std::int64_t available_;  ///< blocks free or evictable that this plan has not given away
   int rows_free_;
+  std::int64_t swap_free_;        ///< places of the host pool that it has not given away
   std::int64_t budget_ = 0;       ///< prefill tokens left in the step
   std::int64_t logits_left_ = 0;  ///< prompt positions that may still want logits
   std::int64_t reserved_ = 0;     ///< blocks that live sequences may still ask for

@@ -42,6 +42,8 @@ std::string_view name(WaitReason reason) {
       return "grammar";
     case WaitReason::kDeadline:
       return "deadline";
+    case WaitReason::kSwap:
+      return "swap";
   }
   return "unknown";
 }

@@ -94,8 +94,9 @@ enum class WaitReason : std::uint8_t {
   kLimit,     ///< its last token is in flight
   kGrammar,   ///< what may follow depends on a token in flight (E8)
   kDeadline,  ///< a running stream's next token goes first (S10)
+  kSwap,      ///< its blocks are on their way through the swap tiers
 };
-inline constexpr int kWaitReasons = 9;
+inline constexpr int kWaitReasons = 10;
 
 /// Terminals as `vllm:request_success_total` counts them.
 enum class EndClass : std::uint8_t { kStop, kLength, kAbort, kError, kTimeout };
@@ -115,8 +116,14 @@ struct Statistics {
   std::array<std::int64_t, kTokenClasses> tokens{};
   std::array<std::int64_t, kWaitReasons> waits{};  ///< gauge: sequences that did not advance in the last tick
   std::int64_t evictions = 0;                      ///< cached blocks given up
-  bool slai_infeasible = false;                    ///< gauge: decode alone misses the deadline (S12)
-  double device_idle_s = 0;                        ///< gaps between steps while work existed
+  std::int64_t preemptions_swap = 0;               ///< of all, those that swapped (S17)
+  std::int64_t swap_out_bytes = 0;                 ///< to the host pool
+  std::int64_t swap_in_bytes = 0;
+  std::int64_t disk_out_bytes = 0;  ///< from the host pool to disk (S25)
+  std::int64_t disk_in_bytes = 0;
+  std::int64_t spill_failures = 0;
+  bool slai_infeasible = false;  ///< gauge: decode alone misses the deadline (S12)
+  double device_idle_s = 0;      ///< gaps between steps while work existed
   Histogram time_to_first_token{kSecondBounds};
   Histogram inter_token_latency{kSecondBounds};
   Histogram time_per_output_token{kSecondBounds};
@@ -144,6 +151,8 @@ struct Snapshot {
   std::int64_t blocks_free = 0;
   std::int64_t blocks_evictable = 0;
   std::int64_t blocks_referenced = 0;
+  std::int64_t swap_blocks_used = 0;  ///< places of the host pool
+  std::int64_t disk_blocks_used = 0;
   std::int64_t preemptions = 0;
   std::int64_t steps = 0;
   std::int64_t prefix_queries = 0;  ///< tokens

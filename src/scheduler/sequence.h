@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "cache/slot_pool.h"
 #include "core/siphash.h"
 #include "scheduler/inbox.h"
 #include "scheduler/plan.h"
@@ -29,11 +30,18 @@ struct Sequence {
   std::int64_t reserve_blocks = 0;
   SeqIndex fork_from = -1;
 
+  // Held while swapped.
+  SwapPlace place = SwapPlace::kNone;
+  std::int64_t swapped_len = 0;             ///< positions that its places hold
+  std::vector<cache::SwapSlot> host_slots;  ///< of each block
+  std::vector<cache::SwapSlot> disk_slots;
+
   std::vector<TokenId> ids;    ///< prompt and settled outputs; empty while it was never live
   std::vector<Hash128> chain;  ///< identities of leading whole blocks of ids
   std::int64_t pending = 0;
   int inflight = 0;
   std::int64_t recomputed_to = 0;
+  int preemptions = 0;
   std::int64_t outputs_at_resume = -1;
   std::int64_t cached = -1;  ///< hit of the first admission, -1 before it (R12)
   std::int64_t prompt_logprobs_done = 0;

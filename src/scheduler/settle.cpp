@@ -51,6 +51,7 @@ bool EngineLoop::settle() {
   ++numbers_.steps;
   numbers_.last_progress_us = now_us_;
   observe_step(slot);
+  settle_swaps(slot.plan);
   emit_prompt_logprobs(slot);
   std::size_t sample = 0;
   for (const Row& row : slot.plan.rows)
@@ -70,7 +71,7 @@ void EngineLoop::settle_row(const Row& row, const SampleResult* sample) {
     }
     return;
   }
-  const bool live = s.state != SeqState::kParked;
+  const bool live = s.state != SeqState::kParked && s.state != SeqState::kSwapped;
   if (!live && s.inflight == 0) drop_row(s);
   if (sample != nullptr && sample->flags != 0) {  // F2: nothing of this step is published
     Error error{ErrorCode::kInternal,
@@ -152,7 +153,8 @@ void EngineLoop::observe_step(const StepSlot& slot) {
     stats.device_idle_s += seconds(slot.started_us - last_done_us_);
   last_done_us_ = slot.done_us;
   const std::int64_t step_us = slot.done_us - began_us;
-  costs_.observe(plan, step_us);
+  costs_.observe(plan, step_us, slot.results.swap_us);
+  if (plan.rows.empty()) return;
   const std::int64_t prefill = plan.tokens.prefill + plan.tokens.recomputed;
   (prefill == 0            ? stats.step_decode
    : plan.decode_rows == 0 ? stats.step_prefill
@@ -199,7 +201,9 @@ void EngineLoop::end(SeqIndex index, Event event, EndClass end_class) {
       break;
     }
     case SeqState::kParked:
+    case SeqState::kSwapped:
       std::erase(parked_, index);
+      if (s.place != SwapPlace::kNone) forget_swap(s, /*in_this_step=*/false);
       break;
     default:
       leave(index);

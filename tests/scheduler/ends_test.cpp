@@ -9,7 +9,7 @@ namespace {
 
 /// "B" reaches each of these states beside "A", the older one.
 const std::vector<SeqState> kStates = {SeqState::kQueued, SeqState::kPrefilling, SeqState::kDecoding,
-                                       SeqState::kParked};
+                                       SeqState::kParked, SeqState::kSwapped};
 
 std::string state_name(SeqState state) {
   switch (state) {
@@ -21,6 +21,8 @@ std::string state_name(SeqState state) {
       return "decoding";
     case SeqState::kParked:
       return "parked";
+    case SeqState::kSwapped:
+      return "swapped";
     case SeqState::kEnding:
       return "ending";
   }
@@ -31,6 +33,10 @@ std::string state_name(SeqState state) {
 std::unique_ptr<Simulation> until(SeqState state, int depth, std::int64_t timeout_us = -1) {
   SimOptions options = small_options(/*blocks=*/11, /*batch=*/state == SeqState::kQueued ? 1 : 3, depth);
   options.plan.kv_admit_watermark = 0;
+  if (state == SeqState::kSwapped) {
+    options.plan.swap_blocks = 20;
+    options.plan.swap_least_tokens = 0;
+  }
   auto met = std::make_unique<Simulation>(options);
   met->submit("A", {.prompt = 6, .max_tokens = 30});
   if (state != SeqState::kPrefilling) {

@@ -15,6 +15,10 @@ namespace {
 struct Totals {
   std::int64_t ticks = 0;
   std::int64_t preemptions = 0;
+  std::int64_t swaps = 0;
+  std::int64_t stores = 0;
+  std::int64_t loads = 0;
+  std::int64_t spill_failures = 0;
   std::int64_t hits = 0;
   std::int64_t evictions = 0;
   std::int64_t overshoot = 0;
@@ -24,7 +28,11 @@ struct Totals {
 
 class Driver {
  public:
-  explicit Driver(std::uint64_t seed) : random_(seed), met_(options()) {}
+  explicit Driver(std::uint64_t seed) : random_(seed), met_(options()) {
+    if (!has_disk_) return;
+    met_.spill().polls = between(1, 6);
+    if (chance(20)) met_.spill().fails_at = between(0, 5);
+  }
 
   Totals run() {
     const int ticks = between(20, 160);
@@ -40,6 +48,10 @@ class Driver {
     for (const std::int64_t count : numbers.stats.ended) finished += count;
     return {.ticks = met_.ticks(),
             .preemptions = numbers.preemptions,
+            .swaps = numbers.stats.preemptions_swap,
+            .stores = numbers.stats.disk_out_bytes,
+            .loads = numbers.stats.disk_in_bytes,
+            .spill_failures = numbers.stats.spill_failures,
             .hits = numbers.prefix_hits,
             .evictions = numbers.stats.evictions,
             .overshoot = numbers.overshoot_tokens,
@@ -65,6 +77,13 @@ class Driver {
     plan.step_max_us = chance(50) ? 5000 : 0;
     plan.policy = chance(50) ? Policy::kSlai : Policy::kFifo;
     plan.tbt_deadline_us = between(1, 8) * 1000;
+    if (chance(70)) {
+      plan.swap_blocks = between(2, plan.blocks_total);
+      plan.swap_least_tokens = between(0, 8);
+      if (chance(70)) plan.disk_blocks = between(4, 100);
+      options.swap_block_ns = chance(50) ? between(1, 100'000) : 0;
+      options.device.swap_us = between(0, 20);
+    }
     options.prefix_caching = chance(80);
     options.channel_tokens = chance(30) ? between(1, 6) : 1024;
     options.slow_consumer_us = 50'000;
@@ -81,6 +100,7 @@ class Driver {
     if (chance(5)) options.device.fails_at = between(1, 100);
     max_seq_len_ = static_cast<int>(plan.max_seq_len);
     batch_ = plan.max_batch_size;
+    has_disk_ = plan.disk_blocks > 0;
     return options;
   }
 
@@ -120,6 +140,7 @@ class Driver {
   std::mt19937_64 random_;
   int max_seq_len_ = 0;
   int batch_ = 0;
+  bool has_disk_ = false;
   int submitted_ = 0;
   Simulation met_;
 };
@@ -150,6 +171,10 @@ TEST(RandomDriver, KeepsTheInvariantsForAHundredThousandTicks) {
     ASSERT_FALSE(HasFailure()) << "MET_RANDOM_SEED=" << seed << "\n" << driver.trace();
     sum.ticks += totals.ticks;
     sum.preemptions += totals.preemptions;
+    sum.swaps += totals.swaps;
+    sum.stores += totals.stores;
+    sum.loads += totals.loads;
+    sum.spill_failures += totals.spill_failures;
     sum.hits += totals.hits;
     sum.evictions += totals.evictions;
     sum.overshoot += totals.overshoot;
@@ -158,14 +183,21 @@ TEST(RandomDriver, KeepsTheInvariantsForAHundredThousandTicks) {
   }
   current = nullptr;
   std::printf(
-      "%lld ticks to seed %llu: %lld ended, %lld preemptions, %lld hit tokens, %lld evictions, %lld "
+      "%lld ticks to seed %llu: %lld ended, %lld preemptions (%lld swaps), %lld blocks to disk and %lld "
+      "back, %lld disk failures, %lld hit tokens, %lld evictions, %lld "
       "overshoot, %lld faults\n",
       static_cast<long long>(sum.ticks), static_cast<unsigned long long>(seed),
       static_cast<long long>(sum.finished), static_cast<long long>(sum.preemptions),
+      static_cast<long long>(sum.swaps), static_cast<long long>(sum.stores),
+      static_cast<long long>(sum.loads), static_cast<long long>(sum.spill_failures),
       static_cast<long long>(sum.hits), static_cast<long long>(sum.evictions),
       static_cast<long long>(sum.overshoot), static_cast<long long>(sum.faults));
   // The driver has to reach what it is for.
   EXPECT_GT(sum.preemptions, ticks / 1000);
+  EXPECT_GT(sum.swaps, 0);
+  EXPECT_GT(sum.stores, 0);
+  EXPECT_GT(sum.loads, 0);
+  EXPECT_GT(sum.spill_failures, 0);
   EXPECT_GT(sum.hits, 0);
   EXPECT_GT(sum.evictions, 0);
   EXPECT_GT(sum.overshoot, 0);

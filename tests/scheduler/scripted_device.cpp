@@ -16,6 +16,7 @@ ScriptedDevice::ScriptedDevice(const PlanConfig& config, DeviceScript script, Vi
     : config_(config), limits_(step_limits(config)), script_(std::move(script)), clock_(clock) {
   kv_.assign(static_cast<std::size_t>(config.blocks_total),
              std::vector<Position>(static_cast<std::size_t>(config.block_tokens)));
+  host_.resize(static_cast<std::size_t>(config.swap_blocks));
   rows_.resize(static_cast<std::size_t>(config.max_batch_size));
 }
 
@@ -45,8 +46,13 @@ Result<> ScriptedDevice::enqueue(const StepPlan& plan, const StepBatch& batch) {
     row->history.insert(row->history.end(), added.output.begin(), added.output.end());
     row->choice = added.sampling->choice;
   }
+  MET_CHECK(std::ssize(batch.swap_out) <= limits_.swaps && std::ssize(batch.swap_in) <= limits_.swaps &&
+                std::ssize(batch.swap_out) + std::ssize(batch.swap_in) == plan.swap_blocks,
+            "swap copies");
+  for (const SwapCopy& copy : batch.swap_out) place(copy.slot) = kv_.at(static_cast<std::size_t>(copy.block));
   for (const BlockCopy& copy : batch.copies)
     kv_.at(static_cast<std::size_t>(copy.to)) = kv_.at(static_cast<std::size_t>(copy.from));
+  for (const SwapCopy& copy : batch.swap_in) kv_.at(static_cast<std::size_t>(copy.block)) = place(copy.slot);
 
   std::vector<std::vector<TokenId>> contexts(batch.rows.size());
   for (std::size_t row = 0; row < batch.rows.size(); ++row) run_row(batch, row, contexts);
@@ -56,6 +62,8 @@ Result<> ScriptedDevice::enqueue(const StepPlan& plan, const StepBatch& batch) {
   for (const PromptLogprobWork& work : batch.prompt_logprobs)
     done.prompt_logprobs.push_back({.chosen = -static_cast<float>(work.id), .top = {}});
   std::int64_t us = script_.step_us + script_.token_us * std::ssize(batch.tokens);
+  done.swap_us = script_.swap_us * plan.swap_blocks;
+  us += done.swap_us;
   if (const auto at = script_.step_us_at.find(steps_); at != script_.step_us_at.end()) us = at->second;
   last_done_us_ = std::max(clock_.now_us(), last_done_us_) + us;
   done.done_us = last_done_us_;
@@ -113,7 +121,32 @@ Result<> ScriptedDevice::settle(const StepBatch& batch, StepResults& results) {
   if (done.failed) return fail(ErrorCode::kDevice, "the scripted device failed");
   results.samples = done.samples;
   results.prompt_logprobs = done.prompt_logprobs;
+  results.swap_us = done.swap_us;
   return {};
+}
+
+void ScriptedSpill::start(const SpillMove& move) {
+  MET_CHECK(polls_left_ == 0 && move.host.size() == move.disk.size(), "one move at a time");
+  move_ = move;
+  polls_left_ = std::max(polls, 1);
+  // What is on its way may have been read or written already, or not yet.
+  if (!move.store)
+    for (const SwapSlot slot : move.host) device_.place(slot).clear();
+}
+
+bool ScriptedSpill::poll(Done& done) {
+  if (polls_left_ == 0 || --polls_left_ > 0) return false;
+  done = {.result = {}, .us = 10 * std::ssize(move_.host)};
+  if (moves_++ == fails_at) {
+    done.result = fail(ErrorCode::kIo, "the scripted disk failed");
+    return true;
+  }
+  for (std::size_t i = 0; i < move_.host.size(); ++i) {
+    auto& host = device_.place(move_.host[i]);
+    auto& disk = disk_.at(static_cast<std::size_t>(move_.disk[i]));
+    move_.store ? disk = host : host = disk;
+  }
+  return true;
 }
 
 }  // namespace met::scheduler::testing

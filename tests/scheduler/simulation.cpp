@@ -19,6 +19,8 @@ EngineConfig engine_config(const SimOptions& options) {
   config.channel_tokens = options.channel_tokens;
   config.slow_consumer_us = options.slow_consumer_us;
   config.step_timeout_us = options.step_timeout_us;
+  config.block_bytes = 1;
+  config.swap_block_ns = options.swap_block_ns;
   return config;
 }
 
@@ -49,8 +51,11 @@ Simulation::Simulation(const SimOptions& options)
   const Result<> valid = validate(options.plan);
   MET_CHECK(valid.has_value(), valid ? "" : valid.error().message);
   device_ = std::make_unique<ScriptedDevice>(options.plan, options.device, clock_);
+  if (options.plan.disk_blocks > 0)
+    spill_ = std::make_unique<ScriptedSpill>(*device_, options.plan.disk_blocks);
   executor_ = std::make_unique<InlineExecutor>(*device_, clock_);
-  loop_ = std::make_unique<EngineLoop>(config_, door_.inbox(), *executor_, clock_, door_.open());
+  loop_ =
+      std::make_unique<EngineLoop>(config_, door_.inbox(), *executor_, clock_, door_.open(), spill_.get());
 }
 
 Simulation::~Simulation() = default;
@@ -115,7 +120,8 @@ bool Simulation::tick() {
   const std::vector<Sequence>& sequences = loop_->sequences();
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     const Sequence& s = sequences[i];
-    if (!s.record || s.device_row < 0 || s.state == SeqState::kEnding || s.state == SeqState::kParked)
+    if (!s.record || s.device_row < 0 || s.state == SeqState::kEnding || s.state == SeqState::kParked ||
+        s.state == SeqState::kSwapped)
       continue;
     if (oldest < 0 || s.admission < sequences[static_cast<std::size_t>(oldest)].admission)
       oldest = static_cast<SeqIndex>(i);
@@ -155,7 +161,7 @@ bool Simulation::tick() {
 
 std::string Simulation::run(int ticks_max) {
   for (int i = 0; i < ticks_max && (open() > 0 || !script_.empty()); ++i) {
-    if (tick()) continue;
+    if (tick() || (spill_ && spill_->busy())) continue;
     const std::int64_t wake_us = loop_->wake_us();
     if (script_.empty() && wake_us >= 0) clock_.set(wake_us);
     if (script_.empty() && wake_us < 0 && open() > 0 && loop_->fault()) {
@@ -169,6 +175,8 @@ std::string Simulation::run(int ticks_max) {
   EXPECT_EQ(open(), 0) << trace_;
   if (loop_->fault()) {
     EXPECT_EQ(loop_->snapshot().blocks_referenced, 0);
+    EXPECT_EQ(loop_->snapshot().swap_blocks_used, 0);
+    EXPECT_EQ(loop_->snapshot().disk_blocks_used, 0);
     EXPECT_EQ(loop_->steps_in_flight(), 0);
   }
   return trace_;
@@ -184,7 +192,8 @@ void Simulation::write_plan(std::string& line) const {
   const StepPlan& plan = loop_->plan();
   std::string text;
   for (const Preempt& preempt : plan.preempt)
-    append(text, "; ", "preempt " + name_of(preempt.seq) + " recompute");
+    append(text, "; ",
+           "preempt " + name_of(preempt.seq) + (preempt.mode == PreemptMode::kSwap ? " swap" : " recompute"));
   for (const Admit& admit : plan.resume)
     append(text, "; ", "resume " + name_of(admit.seq) + " hit=" + std::to_string(admit.hit_tokens));
   for (const Admit& admit : plan.admit)
@@ -192,6 +201,10 @@ void Simulation::write_plan(std::string& line) const {
   for (const Fork& fork : plan.forks)
     append(text, "; ",
            "fork " + name_of(fork.seq) + " of " + name_of(fork.from) + " at " + std::to_string(fork.tokens));
+  if (plan.store >= 0) append(text, "; ", "store " + name_of(plan.store));
+  if (plan.load >= 0) append(text, "; ", "load " + name_of(plan.load));
+  if (plan.drop >= 0) append(text, "; ", "drop " + name_of(plan.drop));
+  if (plan.swap_blocks > 0) append(text, "; ", "swap " + std::to_string(plan.swap_blocks));
   std::string rows;
   for (const Row& row : plan.rows) {
     rows += " " + name_of(row.seq) + "[" + std::to_string(row.begin) + "," + std::to_string(row.end) + ")";

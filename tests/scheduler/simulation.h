@@ -21,6 +21,7 @@ struct SimOptions {
   int channel_tokens = 1024;
   std::int64_t slow_consumer_us = 5'000'000;
   std::int64_t step_timeout_us = 60'000'000;
+  std::int64_t swap_block_ns = 0;  ///< as measured at start
   DeviceScript device;
 };
 
@@ -66,6 +67,7 @@ class Simulation {
   const std::string& trace() const { return trace_; }
   EngineLoop& loop() { return *loop_; }
   ScriptedDevice& device() { return *device_; }
+  ScriptedSpill& spill() { return *spill_; }
   VirtualClock& clock() { return clock_; }
   int ticks() const { return ticks_; }
   int open() { return door_.open().load(); }
@@ -107,6 +109,7 @@ class Simulation {
   VirtualClock clock_;
   Door door_;
   std::unique_ptr<ScriptedDevice> device_;
+  std::unique_ptr<ScriptedSpill> spill_;  ///< null: no places on disk
   std::unique_ptr<InlineExecutor> executor_;
   std::unique_ptr<EngineLoop> loop_;
   std::vector<std::string> names_;  ///< by number of acceptance
