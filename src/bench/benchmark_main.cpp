@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 
 #include "bench/benchmark.h"
@@ -122,14 +123,20 @@ Result<json::Array> measure_kernels(config::Settings settings, const BenchmarkOp
   return rows;
 }
 
+// Ending the host waits for the steps under way, which a device that stands still never ends.
+[[noreturn]] void leave_failed_device(const Error& error) {
+  constexpr int kDeviceFailed = 3;  // as `met serve`
+  std::fprintf(stderr, "met benchmark: device failure: %s\n", error.message.c_str());
+  std::fflush(nullptr);
+  std::_Exit(kDeviceFailed);
+}
+
 // The cells that go through the engine.
 Result<json::Array> measure_serving(engine::LoadedModel model, const config::Settings& settings,
                                     const ServingOptions& options) {
   json::Array rows;
   if (options.concurrency.empty() && options.ttft.empty() && options.bulk.empty()) return rows;
-  MET_ASSIGN(const auto host, engine::start_host(std::move(model), settings, [](const Error& e) {
-               std::fprintf(stderr, "met benchmark: device failure: %s\n", e.message.c_str());
-             }));
+  MET_ASSIGN(const auto host, engine::start_host(std::move(model), settings, leave_failed_device));
   std::printf("%-8s %6s %8s %10s %10s %12s %12s %24s %12s\n", "test", "at once", "prompt", "step ms",
               "p99 ms", "decode tok/s", "total tok/s", "(min - max)", "first tok ms");
   MET_TRY(run_serving(*host, options, [&](const ServingRow& row) {
