@@ -6,6 +6,7 @@
 
 #include "bench/benchmark.h"
 #include "bench/roofline.h"
+#include "bench/simulate.h"
 
 namespace met::bench {
 
@@ -218,6 +219,11 @@ Result<BenchmarkOptions> parse_benchmark_options(std::vector<std::string>& argum
 }
 
 int benchmark_main(std::vector<std::string> arguments, const config::EnvironmentReader& environment) {
+  if (!arguments.empty() && (arguments.front() == "simulate" || arguments.front() == "trace")) {
+    const bool simulates = arguments.front() == "simulate";
+    arguments.erase(arguments.begin());
+    return simulates ? simulate_main(std::move(arguments), environment) : trace_main(arguments);
+  }
   const Result<BenchmarkOptions> options = parse_benchmark_options(arguments);
   if (!options) return report_errors({options.error()});
   auto settings = config::read_settings(arguments, environment);

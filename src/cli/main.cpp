@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/benchmark.h"
+#include "bench/simulate.h"
 #include "cli/commands.h"
 #include "config/environment.h"
 #include "config/version.h"
@@ -19,6 +20,8 @@ constexpr const char* kUsage =
     "  met generate MODEL -p PROMPT         one answer, streamed to the terminal, with figures\n"
     "  met benchmark MODEL [flags]          prefill and decode: tokens/s, GB/s, share of the measured "
     "bandwidth\n"
+    "  met benchmark simulate TRACE [flags] a trace of requests through the scheduler, on a virtual clock\n"
+    "  met benchmark trace [flags]          makes such a trace\n"
     "  met --version                        the version and the kernel targets in this binary\n"
     "MODEL is a directory, a .gguf file, or a Hugging Face id that is in the local cache.\n";
 
@@ -44,6 +47,13 @@ int main(int argc, char** argv) {
                       : command == "generate"  ? met::cli::kGenerateUsage
                       : command == "benchmark" ? met::bench::kBenchmarkUsage
                                                : nullptr;
+  if (command == "benchmark" && wants_help()) {
+    if (arguments.front() == "simulate") usage = met::bench::kSimulateUsage;
+    if (arguments.front() == "trace") {
+      std::fputs(met::bench::kTraceUsage, stdout);
+      return 0;
+    }
+  }
   if (usage != nullptr && wants_help()) {
     std::fputs(met::config::settings_help(usage).c_str(), stdout);
     return 0;
