@@ -286,6 +286,7 @@ def themes(chat):
     page.select_option("[name=theme]", "light")
     check("light is shown at once", page.evaluate(ground) == light)
     page.keyboard.press("Escape")
+    chat.until("localStorage.getItem('met.theme') === 'light'")
     page.reload()
     page.wait_for_selector(".item")
     check("a theme stays after a reload", page.evaluate(ground) == light)
@@ -363,9 +364,16 @@ def long_chats(chat, folder):
     page.mouse.move(700, 300)
     page.mouse.wheel(0, -3000)
     chat.until("!document.getElementById('latest').hidden")
-    top = page.evaluate("document.getElementById('scroll').scrollTop")
-    page.wait_for_timeout(300)
-    check("who reads above is left there", page.evaluate("document.getElementById('scroll').scrollTop") <= top + 5)
+    place = """() => { const message = document.elementFromPoint(700, 300).closest('.message') ?? document.querySelector('.message');
+      return [[...message.parentElement.children].indexOf(message), Math.round(message.getBoundingClientRect().top)]; }"""
+    before, now = None, page.evaluate(place)
+    for _ in range(100):  # a wheel rolls on for a while
+        before = now
+        page.wait_for_timeout(300)
+        now = page.evaluate(place)
+        if now == before:
+            break
+    check("who reads above is left there", now == before and page.is_visible("#latest"), (before, now))
     chat.shot("latest-light")
     page.fill("#input", "\n".join(str(i) for i in range(12)))
     box, form = page.locator("#latest").bounding_box(), page.locator("#input").bounding_box()
