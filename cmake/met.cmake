@@ -19,6 +19,9 @@ set(CMAKE_C_FLAGS_RELEASE "-O2 -DNDEBUG")
 
 add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+    add_compile_options(-Wno-psabi)  # a note on an interface that changed in GCC 10
+  endif()
   # GCC 12 reports these falsely inside its own library headers.
   add_compile_options(-Wno-maybe-uninitialized -Wno-stringop-overflow -Wno-array-bounds -Wno-restrict
                       -Wno-free-nonheap-object -Wno-dangling-pointer -Wno-null-dereference -Wno-missing-field-initializers)
@@ -45,7 +48,7 @@ if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
 endif()
 find_program(MOLD mold)
-if(MOLD)
+if(MOLD AND NOT CMAKE_CROSSCOMPILING)
   add_link_options(-fuse-ld=mold)
 endif()
 
@@ -72,7 +75,12 @@ function(met_static_lib target archive)
 endfunction()
 
 if(MET_TESTS)
-  find_package(GTest REQUIRED)
+  if(CMAKE_CROSSCOMPILING)
+    set(INSTALL_GTEST OFF)
+    add_subdirectory(/usr/src/googletest ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL SYSTEM)
+  else()
+    find_package(GTest REQUIRED)
+  endif()
   # What the sanitizer builds of scripts/test make: tests that carry the label of the same name.
   add_custom_target(sanitized)
   add_custom_target(threaded)

@@ -8,6 +8,7 @@ say() { printf '\n== %s\n' "$*"; }
 packages_build=(g++ cmake ninja-build ccache mold python3 python3-venv python3-pip curl ca-certificates git
   libboost1.81-dev libboost-json1.81-dev libboost-container1.81-dev libpcre2-dev libutf8proc-dev libtomlplusplus-dev libsqlite3-dev libssl-dev)
 packages_test=(libgtest-dev libgmock-dev clang-format-19 openssl)
+packages_arm=(g++-aarch64-linux-gnu qemu-user-static googletest)
 
 # Installs what is missing of the named packages; needs root only then.
 ensure_packages() {

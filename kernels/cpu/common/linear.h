@@ -36,6 +36,29 @@ struct Rows {
   const void* operator[](std::int64_t r) const { return base + static_cast<std::size_t>(r) * stride; }
 };
 
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+/// block_sums for an even number of rows: 8 k of two columns and two rows at a time.
+template <class F, int R, int First, int Count>
+inline void square_sums(typename F::At at, int h, const Block* const (&a)[R], Sums<F, R>& sums) {
+  simd::Square squares[F::kPartsAtOnce][R / 2] = {};
+#pragma GCC unroll 8
+  for (int g = First; g < First + Count; g += 2) {
+    int8x16_t rows[R / 2];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; r += 2) rows[r / 2] = simd::row_pair(a[r]->q + 4 * g, a[r + 1]->q + 4 * g);
+#pragma GCC unroll 4
+    for (int p = 0; p < F::kPartsAtOnce; ++p) {
+      const Vi first = F::weights(at, g, h + p);
+      const Vi second = F::weights(at, g + 1, h + p);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; r += 2) simd::add_product(squares[p][r / 2], first, second, rows[r / 2]);
+    }
+  }
+  for (int p = 0; p < F::kPartsAtOnce; ++p)
+    for (int r = 0; r < R; ++r) sums[p][r] = simd::row_of(squares[p][r / 2], r % 2);
+}
+#endif
+
 /// Sums of integer products over `Count` groups from group `First`, for kPartsAtOnce parts from h and R rows.
 template <class F, int R, int First, int Count>
 inline void block_sums(typename F::At at, int h, const Block* const (&a)[R], Sums<F, R>& sums) {
@@ -51,6 +74,25 @@ inline void block_sums(typename F::At at, int h, const Block* const (&a)[R], Sum
       for (int r = 0; r < R; ++r)
         sums[p][r] =
             _mm512_dpbusd_epi32(i == 0 ? simd::izero() : sums[p][r], w, simd::broadcast4(a[r]->q + 4 * g));
+    }
+  }
+#elif defined(__ARM_FEATURE_DOTPROD)
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+  if constexpr (R % 2 == 0) {
+    square_sums<F, R, First, Count>(at, h, a, sums);
+    return;
+  }
+#endif
+#pragma GCC unroll 8
+  for (int i = 0; i < Count; ++i) {
+    const int g = First + (Count == 8 ? i / 2 + i % 2 * 4 : i);  // nibbles: both halves of a byte in turn
+#pragma GCC unroll 4
+    for (int p = 0; p < F::kPartsAtOnce; ++p) {
+      const Vi w = F::weights(at, g, h + p);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r)
+        sums[p][r] =
+            simd::dot_bytes(i == 0 ? simd::izero() : sums[p][r], w, simd::broadcast4(a[r]->q + 4 * g));
     }
   }
 #else

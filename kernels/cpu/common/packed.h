@@ -107,9 +107,9 @@ struct Format {
   static constexpr bool kCheap = Quants::kCheap && Scales::kCheap;
   using At = PackedAt;
   /// Parts of the columns, and those multiplied together so that they share each broadcast of activations:
-  /// AVX2's 16 registers hold the 16-bit sums of four rows and two parts.
+  /// AVX2's 16 registers hold the 16-bit sums of four rows and two parts, Arm's 32 the sums of as many.
   static constexpr int kParts = packed::kParts;
-  static constexpr int kPartsAtOnce = kParts == 2 ? 2 : 1;
+  static constexpr int kPartsAtOnce = kParts == 2 || simd::kSignedProducts ? 2 : 1;
   static constexpr int kBlockBytes = Scales::kBytes + Quants::kBytes;
   static constexpr int kSuperBytes = Scales::kSuperBytes + Scales::kSuperBlocks * kBlockBytes;
 
@@ -162,7 +162,8 @@ struct Unpacked {
   static constexpr int kColumns = packed::kColumns * Tiles;
   static constexpr int kParts = packed::kParts * Tiles;
   static constexpr int kPartsAtOnce = F::kPartsAtOnce * Tiles;
-  static constexpr bool kMagnitudes = kDepth == 0 && simd::kLanes < 16;  // AVX-512 moves signed bytes by 128
+  // AVX-512 moves signed bytes by 128.
+  static constexpr bool kMagnitudes = kDepth == 0 && simd::kLanes < 16 && !simd::kSignedProducts;
   struct Block {
     alignas(64) std::uint8_t numbers[kBlock / 4][4 * kColumns];
     alignas(64) std::uint8_t magnitudes[kMagnitudes ? kBlock / 4 : 0][4 * kColumns];
@@ -189,6 +190,7 @@ struct Unpacked {
   }
   static simd::Vi weights(At at, int g, int h) { return simd::iload(at->numbers[g] + 4 * h * simd::kLanes); }
   static simd::Vi magnitudes(At at, int g, int h) {
+    if constexpr (!kMagnitudes) return weights(at, g, h);
     return simd::iload(at->magnitudes[g] + 4 * h * simd::kLanes);
   }
   static simd::Vf scale(At at, int h, int sub) { return simd::load(at->scale[sub] + h * simd::kLanes); }

@@ -78,9 +78,9 @@ struct Iq4Codes {
   static constexpr bool kCheap = false;
   static constexpr int kBytes = 256;
   static simd::Vi weights(const std::uint8_t* p, int g, int h) {
-    const __m128i values =
-        _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
-    return simd::lookup16(values, Nibbles::weights(p, g, h));
+    static constexpr std::int8_t kValues[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                                1,    13,   25,  38,  53,  69,  89,  113};
+    return simd::lookup16(simd::table16(kValues), Nibbles::weights(p, g, h));
   }
 };
 
@@ -89,8 +89,8 @@ struct E2m1Codes {
   static constexpr bool kCheap = false;
   static constexpr int kBytes = 256;
   static simd::Vi weights(const std::uint8_t* p, int g, int h) {
-    const __m128i values = _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
-    return simd::lookup16(values, Nibbles::weights(p, g, h));
+    static constexpr std::int8_t kValues[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+    return simd::lookup16(simd::table16(kValues), Nibbles::weights(p, g, h));
   }
 };
 

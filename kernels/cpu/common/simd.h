@@ -1,12 +1,16 @@
 // One vocabulary of vectors over the instruction sets that a kernel is compiled for: generic (SSE4.2), avx2,
-// avx512 (VNNI). kLanes floats or 32-bit integers, 4 * kLanes bytes. Every operation rounds as written: no
-// contraction is left to the compiler.
+// avx512 (VNNI), and those of Arm (simd_neon.h). kLanes floats or 32-bit integers, 4 * kLanes bytes. Every
+// operation rounds as written: no contraction is left to the compiler.
 #pragma once
-
-#include <immintrin.h>
 
 #include <cstdint>
 #include <cstring>
+
+#if defined(__aarch64__)
+#include "simd_neon.h"
+#else
+#include <immintrin.h>
+#endif
 
 // GCC 12 reports the undefined operands inside its own AVX-512 intrinsics.
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -17,6 +21,14 @@ namespace simd {
 
 inline float bits_to_float(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 inline std::uint32_t float_to_bits(float value) { return __builtin_bit_cast(std::uint32_t, value); }
+
+#if !defined(__aarch64__)
+/// Whether byte products take two signed operands; else the first is unsigned.
+constexpr bool kSignedProducts = false;
+/// 16 bytes for lookup16.
+using Table16 = __m128i;
+inline Table16 table16(const std::int8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+#endif
 
 #if defined(__AVX512F__)
 
@@ -88,7 +100,7 @@ inline void store_s8(std::int8_t* p, Vi v) {
 }
 inline Vi magnitude8(Vi w) { return _mm512_abs_epi8(w); }
 /// In each 128 bits, bytes of `table` chosen by `index` (0 to 15).
-inline Vi lookup16(__m128i table, Vi index) {
+inline Vi lookup16(Table16 table, Vi index) {
   return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), index);
 }
 inline float sum(Vf v) {
@@ -160,7 +172,7 @@ inline void store_s8(std::int8_t* p, Vi v) {
   const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(words, words));
 }
-inline Vi lookup16(__m128i table, Vi index) {
+inline Vi lookup16(Table16 table, Vi index) {
   return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), index);
 }
 inline float sum(Vf v) {
@@ -175,7 +187,7 @@ inline Vi with_sign8(Vi a, Vi w) { return _mm256_sign_epi8(a, w); }
 inline Vi add16(Vi a, Vi b) { return _mm256_add_epi16(a, b); }
 inline Vi widen_pairs(Vi a) { return _mm256_madd_epi16(a, _mm256_set1_epi16(1)); }
 
-#else
+#elif !defined(__aarch64__)
 
 constexpr int kLanes = 4;
 using Vf = __m128;
@@ -272,7 +284,7 @@ inline void store_s8(std::int8_t* p, Vi v) {
   const std::int32_t bytes = _mm_cvtsi128_si32(_mm_packs_epi16(words, words));
   std::memcpy(p, &bytes, 4);
 }
-inline Vi lookup16(__m128i table, Vi index) { return _mm_shuffle_epi8(table, index); }
+inline Vi lookup16(Table16 table, Vi index) { return _mm_shuffle_epi8(table, index); }
 inline float sum(Vf v) {
   const __m128 d = _mm_add_ps(v, _mm_movehl_ps(v, v));
   return _mm_cvtss_f32(_mm_add_ss(d, _mm_shuffle_ps(d, d, 1)));
@@ -285,6 +297,7 @@ inline Vi widen_pairs(Vi a) { return _mm_madd_epi16(a, _mm_set1_epi16(1)); }
 
 #endif
 
+#if !defined(__aarch64__)
 /// Pins a value to a register here: the compiler may neither reorder a chain of sums through it nor spill
 /// what it would rather compute early.
 inline void keep(Vi& v) {
@@ -294,6 +307,7 @@ inline void keep(Vi& v) {
   __asm__("" : "+x"(v));
 #endif
 }
+#endif
 /// Makes the compiler forget what it loaded through p: loading again is cheaper than a spill.
 template <class T>
 inline void forget(const T*& p) {
@@ -311,13 +325,15 @@ inline Vi bytes(int v) {
 }
 inline Vf magnitude(Vf v) { return as_float(iand(as_int(v), iset1(0x7FFFFFFF))); }
 
+#if !defined(__aarch64__)
 inline float square_root(float v) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(v))); }
+#endif
 
 /// Largest lane and sum of the lanes.
 #if defined(__AVX512F__)
 inline std::int32_t max_lane(Vi v) { return _mm512_reduce_max_epi32(v); }
 inline std::int32_t sum(Vi v) { return _mm512_reduce_add_epi32(v); }
-#else
+#elif !defined(__aarch64__)
 inline __m128i folded_max(__m128i v) { return v; }
 inline __m128i folded_sum(__m128i v) { return v; }
 #if defined(__AVX2__)

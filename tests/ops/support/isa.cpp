@@ -2,10 +2,16 @@
 
 #include <cstdio>
 
-#define MET_ENTRY(name)                                              \
-  extern "C" void name##_generic(const void*, const MetCpuContext*); \
-  extern "C" void name##_avx2(const void*, const MetCpuContext*);    \
-  extern "C" void name##_avx512(const void*, const MetCpuContext*);
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#define MET_SETS(name) name##_generic, name##_dotprod, name##_i8mm
+#else
+#define MET_SETS(name) name##_generic, name##_avx2, name##_avx512
+#endif
+
+using Kernel = void(const void*, const MetCpuContext*);
+#define MET_ENTRY(name) extern "C" Kernel MET_SETS(name);
 #include "tests/ops/support/entries.inc"
 #undef MET_ENTRY
 
@@ -17,22 +23,28 @@ struct Entry {
   MetCpuKernel function[3];
 };
 constexpr Entry kEntries[] = {
-#define MET_ENTRY(name) {#name, {name##_generic, name##_avx2, name##_avx512}},
+#define MET_ENTRY(name) {#name, {MET_SETS(name)}},
 #include "tests/ops/support/entries.inc"
 #undef MET_ENTRY
 };
 
+/// The first set runs everywhere; the others are listed where they run, else named once.
 std::vector<Isa> find_isas() {
   std::vector<Isa> found{{"generic", 0}};
+  const auto offer = [&](const char* name, int index, bool runs) {
+    if (runs)
+      found.push_back({name, index});
+    else
+      std::printf("this CPU lacks %s: its kernels are not tested here\n", name);
+  };
+#if defined(__aarch64__)
+  offer("dotprod", 1, (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0);
+  offer("i8mm", 2, (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0);
+#else
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    found.push_back({"avx2", 1});
-  else
-    std::puts("this CPU has no AVX2: its kernels are not tested here");
-  if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16"))
-    found.push_back({"avx512", 2});
-  else
-    std::puts("this CPU has no AVX-512 VNNI and BF16: those kernels are not tested here");
+  offer("avx2", 1, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+  offer("avx512", 2, __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16"));
+#endif
   return found;
 }
 

@@ -1,5 +1,7 @@
 #include "tests/ops/support/pool.h"
 
+#include "gpu/cpu/futex.h"
+
 namespace met::test {
 namespace {
 
@@ -8,7 +10,7 @@ template <class Condition>
 void wait_for(Condition condition) {
   for (int i = 0; !condition(); ++i) {
     if (i < 4000)
-      __builtin_ia32_pause();
+      gpu::cpu::cpu_relax();
     else
       std::this_thread::yield();
   }
