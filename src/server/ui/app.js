@@ -6,6 +6,7 @@ import { NUMBERS, askKey, exportAll, importFrom, note, settings, wireSettings } 
 import { Sidebar } from './sidebar.js';
 import * as store from './store.js';
 import { ServerError, chat, request } from './stream.js';
+import * as versions from './versions.js';
 
 const $ = (id) => document.getElementById(id);
 const touch = matchMedia('(pointer: coarse)');
@@ -88,12 +89,32 @@ function drawMessage(message) {
     view.stats = element('span', { className: 'stats' });
     view.extra = element('div', { className: 'extra' });
     view.markdown = new Markdown(body);
-    actions.append(view.again, view.stats);
+    actions.append(view.again);
+    if (versions.count(message) > 1) actions.append(versionsOf(message));
+    actions.append(view.stats);
   }
   node.append(body, ...(view.extra ? [view.extra] : []), actions);
   views.set(message, view);
   if (message.role === 'assistant') paint(message);
   return node;
+}
+
+function versionsOf(message) {
+  const now = versions.place(message);
+  const turn = (text, label, number) => {
+    const button = action(text, () => {
+      versions.turnTo(message, number);
+      views.delete(message);
+      drawMessages();
+      keep(current);
+      views.get(message).node.querySelector('.versions button:enabled').focus();
+    });
+    button.setAttribute('aria-label', label);
+    button.disabled = number < 1 || number > versions.count(message);
+    return button;
+  };
+  const which = element('span', { 'aria-label': 'Answer ' + now + ' of ' + versions.count(message), role: 'img' }, now + '/' + versions.count(message));
+  return element('span', { className: 'versions' }, turn('‹', 'Previous answer', now - 1), which, turn('›', 'Next answer', now + 1));
 }
 
 function paintThoughts(message, view) {
@@ -198,7 +219,7 @@ function submit(text, attached) {
 function regenerate(message) {
   if (runs.has(current.id)) return;
   current.messages.length = current.messages.indexOf(message);
-  answer(current);
+  answer(current, versions.all(message));
   focusInput();
 }
 
@@ -218,9 +239,10 @@ function take(message, chunk) {
   return Boolean(delta.content || delta.reasoning_content || delta.tool_calls);
 }
 
-async function answer(conversation) {
+// `before` are the answers that the question got already.
+async function answer(conversation, before = []) {
   const controller = new AbortController();
-  const message = { role: 'assistant', content: '', reasoning: '', calls: [], live: true };
+  const message = { role: 'assistant', content: '', reasoning: '', calls: [], before, live: true };
   runs.set(conversation.id, controller);
   const body = wireBody(conversation);
   conversation.messages.push(message);

@@ -35,14 +35,19 @@ export async function remove(id) {
 
 export const uuid = () => crypto.randomUUID?.() ?? Date.now().toString(36) + Math.random().toString(36).slice(2);
 
+const text = (v) => (typeof v === 'string' ? v : '');
+const list = (v) => (Array.isArray(v) ? v : []);
+const answer = (m) => ({
+  content: text(m?.content), reasoning: text(m?.reasoning), error: text(m?.error), note: text(m?.note), stats: text(m?.stats),
+  calls: list(m?.calls).map((c) => ({ id: text(c?.id), name: text(c?.name), arguments: text(c?.arguments) })),
+});
+
 // What an imported file holds, as far as it is a conversation of ours.
 export function sanitized(value) {
   if (!value || !Array.isArray(value.messages)) return null;
-  const text = (v) => (typeof v === 'string' ? v : '');
   const messages = value.messages.filter((m) => m && (m.role === 'user' || m.role === 'assistant')).map((m) => ({
-    role: m.role, content: text(m.content), reasoning: text(m.reasoning), error: text(m.error), stats: text(m.stats), note: text(m.note),
-    images: Array.isArray(m.images) ? m.images.filter((i) => /^data:image\/(png|jpeg|webp|gif);base64,/.test(i)) : [],
-    calls: Array.isArray(m.calls) ? m.calls.map((c) => ({ id: text(c?.id), name: text(c?.name), arguments: text(c?.arguments) })) : [],
+    role: m.role, ...answer(m), before: list(m.before).map(answer), after: list(m.after).map(answer),
+    images: list(m.images).filter((i) => /^data:image\/(png|jpeg|webp|gif);base64,/.test(i)),
   }));
   const id = /^[\w.-]{8,64}$/.test(text(value.id)) ? value.id : uuid();
   return { id, title: text(value.title).slice(0, 200) || 'Imported chat', messages, updated: Number.isFinite(value.updated) ? value.updated : Date.now() };
