@@ -27,6 +27,7 @@ int ScriptedDevice::rows_known() const {
 
 Result<> ScriptedDevice::enqueue(const StepPlan& plan, const StepBatch& batch) {
   MET_CHECK(std::ssize(in_flight_) < config_.depth, "too many steps in flight");
+  if (steps_ == script_.refuses_at) return fail(ErrorCode::kDevice, "the scripted device has no memory left");
   MET_CHECK(std::ssize(batch.tokens) <= limits_.tokens && std::ssize(batch.rows) <= limits_.rows &&
                 std::ssize(batch.logits) <= limits_.logits &&
                 std::ssize(batch.block_table) <= limits_.table && std::ssize(batch.copies) <= limits_.copies,

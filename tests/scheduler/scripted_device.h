@@ -35,6 +35,7 @@ struct DeviceScript {
   std::int64_t swap_us = 1;                ///< of a block in one direction
   std::map<int, std::int64_t> step_us_at;  ///< by number of the step
   int fails_at = -1;                       ///< the step that ends in a device error
+  int refuses_at = -1;                     ///< the step that cannot be started: no memory for it
   /// Flags of the id at a position of the text that begins with a prompt.
   std::function<std::uint32_t(const std::vector<TokenId>& prompt, int choice, std::int64_t position)> flags;
 };

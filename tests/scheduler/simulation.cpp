@@ -24,6 +24,12 @@ EngineConfig engine_config(const SimOptions& options) {
   return config;
 }
 
+/// The device never asks it: its masks would hold every id.
+class AnyText final : public sampling::Constraint {
+ public:
+  std::unique_ptr<sampling::ConstraintState> begin() const override { return nullptr; }
+};
+
 void append(std::string& line, std::string_view separator, std::string text) {
   if (!line.empty()) line += separator;
   line += text;
@@ -76,6 +82,7 @@ void Simulation::submit(const std::string& name, const Ask& ask) {
   request.priority = ask.priority;
   request.prompt_logprobs = ask.prompt_logprobs;
   if (ask.logprobs) request.sampling.logprobs = 0;
+  if (ask.grammar) request.constraint = std::make_shared<AnyText>();
   if (ask.timeout_us >= 0) request.timeout_us = ask.timeout_us;
   auto handle = door_.submit(request, clock_);
   commands_.push_back((handle ? "submit " : "refused ") + name);

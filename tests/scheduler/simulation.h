@@ -40,6 +40,7 @@ struct Ask {
   std::int64_t timeout_us = -1;
   bool prompt_logprobs = false;
   bool logprobs = false;
+  bool grammar = false;  ///< what may follow is decided on the host (E8); here it is everything
   std::uint64_t tenant = 0;
   int priority = 0;
 };

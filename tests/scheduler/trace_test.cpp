@@ -51,6 +51,40 @@ TEST(Trace, PrefillMixesWithDecode) {  // S4, S5: 8 prefill tokens beside a deco
   expect_solo(met);
 }
 
+TEST(Trace, AWaveOfUnequalPrompts) {  // P5: one step computes what fits of all of them, equal or not
+  Simulation met(small_options(/*blocks=*/40));
+  met.submit("A", {.prompt = 3, .max_tokens = 3});
+  met.submit("B", {.prompt = 7, .max_tokens = 3});
+  met.submit("C", {.prompt = 7, .max_tokens = 3});
+  met.submit("D", {.prompt = 18, .max_tokens = 3});
+  expect_trace("ragged_wave", met.run());
+  expect_solo(met);
+}
+
+TEST(Trace, AWaveJoinsAWaveInProgressBesideDecodeRows) {  // S4, S5, P5
+  for (const int depth : {1, 2}) {
+    Simulation met(small_options(/*blocks=*/60, /*batch=*/6, depth));
+    met.submit("A", {.prompt = 4, .max_tokens = 12});
+    met.submit("B", {.prompt = 4, .max_tokens = 12});
+    met.at(2, [](Simulation& m) { m.submit("C", {.prompt = 21, .max_tokens = 3}); });
+    met.at(2, [](Simulation& m) { m.submit("D", {.prompt = 13, .max_tokens = 3}); });
+    met.at(3, [](Simulation& m) { m.submit("E", {.prompt = 9, .max_tokens = 3}); });
+    expect_trace("batched_mixed_depth" + std::to_string(depth), met.run());
+    expect_solo(met);
+  }
+}
+
+TEST(Trace, ARowWithAGrammarWaitsForItsTokenAndTheOthersRunOn) {  // E8
+  for (const int depth : {1, 2}) {
+    Simulation met(small_options(/*blocks=*/40, /*batch=*/4, depth));
+    met.submit("grammar", {.prompt = 5, .max_tokens = 6, .grammar = true});
+    met.submit("plain", {.prompt = 5, .max_tokens = 6});
+    met.at(3, [](Simulation& m) { m.submit("late", {.prompt = 13, .max_tokens = 3, .grammar = true}); });
+    expect_trace("grammar_depth" + std::to_string(depth), met.run());
+    expect_solo(met);
+  }
+}
+
 TEST(Trace, ALongPromptLeavesHalfOfTheStepToAnother) {  // S24
   Simulation met(small_options(/*blocks=*/40));
   met.submit("A", {.prompt = 56, .max_tokens = 2});
