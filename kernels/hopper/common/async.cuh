@@ -6,6 +6,7 @@
 
 #include "barrier.cuh"
 #include "met/cuda_ops.h"
+#include "shared.cuh"
 
 namespace {
 
@@ -34,41 +35,6 @@ __device__ inline void barrier_wait_cluster(std::uint32_t barrier, std::uint32_t
 /// Barrier `id` (1 … 15) among `threads` threads of the block; 0 is __syncthreads.
 __device__ inline void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
-// ---- ordinary accesses by 32-bit address ----
-
-__device__ inline float4 shared_load(std::uint32_t at) {
-  float4 v;
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-               : "r"(at)
-               : "memory");
-  return v;
-}
-
-__device__ inline uint4 shared_load_bits(std::uint32_t at) {
-  uint4 v;
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "r"(at)
-               : "memory");
-  return v;
-}
-
-__device__ inline void shared_store(std::uint32_t at, uint4 v) {
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
-               : "memory");
-}
-
-__device__ inline std::uint32_t shared_load_word(std::uint32_t at) {
-  std::uint32_t v;
-  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at) : "memory");
-  return v;
-}
-
-__device__ inline void shared_store_word(std::uint32_t at, std::uint32_t v) {
-  asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(v) : "memory");
 }
 
 // ---- clusters ----
@@ -159,8 +125,6 @@ __device__ inline void load_box_multicast(std::uint32_t to, const met::DeviceTen
       "l"(&map), "r"(column), "r"(row), "r"(barrier), "h"(blocks)
       : "memory");
 }
-
-__device__ inline float shared_load_float(std::uint32_t at) { return __uint_as_float(shared_load_word(at)); }
 
 // ---- registers of a warpgroup ----
 

@@ -1,6 +1,7 @@
 // From the accumulators of a tile of the decode projection to memory.
 #pragma once
 
+#include "activation.cuh"
 #include "projection_ring.cuh"
 #include "wgmma.cuh"
 
@@ -51,13 +52,6 @@ struct Neighbours {
       *reinterpret_cast<std::uint32_t*>(to) = *reinterpret_cast<const std::uint32_t*>(from);
   }
 };
-
-__device__ inline float activate(float gate, bool gelu) {
-  if (!gelu) return gate / (1.0F + __expf(-gate));
-  constexpr float kRootTwoOverPi = 0.7978845608028654F;
-  constexpr float kCubic = 0.044715F;
-  return 0.5F * gate * (1.0F + tanhf(kRootTwoOverPi * (gate + kCubic * gate * gate * gate)));
-}
 
 /// Finishes the tiles of a consumer warp, 16 rows of W, slice by slice of x rows: a slice of the accumulators goes through
 /// shared memory, so that a lane gets neighbours in n of one row t and the loop over slices is not unrolled (its code would

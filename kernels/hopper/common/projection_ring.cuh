@@ -95,10 +95,6 @@ class ProjectionMemory {
   int stages_, n_, groups_, teams_;
 };
 
-__device__ inline void shared_store_float(std::uint32_t at, float v) {
-  shared_store_word(at, __float_as_uint(v));
-}
-
 /// A stage of the ring and the parity of its current use.
 struct RingCursor {
   int slot = 0;

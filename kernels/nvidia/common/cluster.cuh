@@ -3,11 +3,9 @@
 
 #include <cstdint>
 
-namespace {
+#include "shared.cuh"
 
-__device__ inline std::uint32_t shared_address(const void* p) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
-}
+namespace {
 
 __device__ inline std::uint32_t cluster_rank() {
   std::uint32_t rank;

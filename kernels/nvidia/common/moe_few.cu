@@ -14,11 +14,12 @@
 //          weights are under way before it waits for gate_up.
 #include <cstdint>
 
-#include "cluster.cuh"
+#include "activation.cuh"
 #include "met/moe_ops.h"
 #include "moe_choice.cuh"
 #include "moe_tile.cuh"
 #include "pdl.cuh"
+#include "shared.cuh"
 #include "vector.cuh"
 
 namespace {
@@ -43,21 +44,7 @@ template <int Pending>
 __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }
-__device__ inline uint4 unit_at(std::uint32_t at) {
-  uint4 v;
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "r"(at)
-               : "memory");
-  return v;
-}
 
-__device__ inline float activate(float gate, bool gelu) {
-  if (!gelu) return gate / (1.0F + __expf(-gate));
-  constexpr float kRootTwoOverPi = 0.7978845608028654F;
-  constexpr float kCubic = 0.044715F;
-  return 0.5F * gate * (1.0F + tanhf(kRootTwoOverPi * (gate + kCubic * gate * gate * gate)));
-}
 __device__ inline Bf16Bits rounded(float v) { return __bfloat16_as_ushort(__float2bfloat16_rn(v)); }
 __device__ inline float widened(Bf16Bits bits) { return __uint_as_float(std::uint32_t{bits} << 16); }
 
@@ -172,8 +159,8 @@ struct GateUp {
       for (int b = 0; b < Blocks; ++b, slot = after<Slots>(slot)) {
         wait_for_copies<Slots - 1>();
         if (b < blocks) {
-          const uint4 low = unit_at(ring + slot * kSlotBytes);
-          const uint4 high = unit_at(ring + slot * kSlotBytes + kWarpBytes);
+          const uint4 low = shared_load_bits(ring + slot * kSlotBytes);
+          const uint4 high = shared_load_bits(ring + slot * kSlotBytes + kWarpBytes);
 #pragma unroll
           for (int i = 0; i < kGroups; ++i) multiply(c[i], low, high, x[i][b]);
         }
@@ -269,7 +256,8 @@ struct Down {
     for (int b = 0; b < Blocks; ++b) {
       if (b >= blocks) break;
       const std::uint32_t from = ring + slot * kSlotBytes + b * kBlockBytes;
-      multiply(c, unit_at(from), unit_at(from + kWarpBytes), unit_at(from + 2 * kWarpBytes));
+      multiply(c, shared_load_bits(from), shared_load_bits(from + kWarpBytes),
+               shared_load_bits(from + 2 * kWarpBytes));
     }
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
