@@ -54,6 +54,7 @@ Result<> validate(const Request& request, const EngineConfig& config) {
   if (request.n > config.plan.max_batch_size)
     return invalid("n", "n is " + std::to_string(request.n) + ", the most is max-batch-size " +
                             std::to_string(config.plan.max_batch_size));
+  if (request.probe && request.n != 1) return invalid("n", "a probe has one choice");
   if (request.timeout_us) MET_TRY(check_at_least("timeout", *request.timeout_us, 0));
   MET_TRY(check_at_least("prompt_logprobs", request.prompt_logprobs_top, 0));
   MET_TRY(sampling::validate(request.sampling, config.vocab_size));

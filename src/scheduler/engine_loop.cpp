@@ -51,6 +51,7 @@ EngineLoop::EngineLoop(const EngineConfig& config, Inbox& inbox, Executor& execu
 
 bool EngineLoop::tick() {
   now_us_ = clock_.now_us();
+  ++numbers_.ticks;
   waited_us_ = 0;
   settled_ = nullptr;
   const std::int64_t began_us = now_us_;
@@ -131,7 +132,22 @@ void EngineLoop::accept(const std::shared_ptr<Record>& record) {
   if (!fault_) {
     for (const SeqIndex index : record->sequences)
       end(index, {.kind = Event::Kind::kFailed, .error = fault_.error()}, EndClass::kError);
+  } else if (record->request.probe) {
+    answer_probe(record->sequences.front());
   }
+}
+
+/// What the cache holds of its prompt, at the place in the queue that it will not take.
+void EngineLoop::answer_probe(SeqIndex index) {
+  Sequence& s = at(index);
+  const std::int64_t blocks = cache_.match(s.record->chain).blocks;
+  s.cached =
+      cache::usable_hit(blocks, s.prompt_len(), config_.plan.block_tokens, config_.plan.chunk_grid_tokens);
+  end(index,
+      {.kind = Event::Kind::kFinished,
+       .prompt_computed = blocks * config_.plan.block_tokens,
+       .reason = FinishReason::kLength},
+      EndClass::kLength);
 }
 
 /// S22: as a level is worth a fixed time of waiting, the order of two requests never changes while they wait.
@@ -310,10 +326,17 @@ void EngineLoop::fail_all(const Error& error) {
   }
 }
 
+std::int64_t EngineLoop::count(const std::vector<SeqIndex>& list, SeqState state) const {
+  return std::ranges::count_if(list, [&](SeqIndex index) { return at(index).state == state; });
+}
+
 void EngineLoop::publish_numbers() {
   const cache::BlockPool& pool = cache_.pool();
   numbers_.running = std::ssize(live_);
   numbers_.waiting = std::ssize(parked_) + queued_;
+  numbers_.prefilling = count(live_, SeqState::kPrefilling);
+  numbers_.parked = count(parked_, SeqState::kParked);
+  numbers_.swapped = std::ssize(parked_) - numbers_.parked;
   numbers_.blocks_free = pool.free();
   numbers_.blocks_evictable = pool.evictable();
   numbers_.blocks_referenced = pool.referenced();

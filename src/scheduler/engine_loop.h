@@ -54,6 +54,7 @@ class EngineLoop {
   bool drain_inbox();
   void accept(const std::shared_ptr<Record>& record);
   void enqueue(SeqIndex index);
+  void answer_probe(SeqIndex index);
   std::int64_t step_left_us() const;
   void apply_stop(const Record& record, const StopAt& stop);
   bool apply_deadlines();
@@ -63,6 +64,7 @@ class EngineLoop {
   WaitView wait_view(SeqIndex index, int rows);
   int queued_choices(const Sequence& lead) const;
   void fail_all(const Error& error);
+  std::int64_t count(const std::vector<SeqIndex>& list, SeqState state) const;
   void publish_numbers();
 
   // commit.cpp: carries a plan out (S2)

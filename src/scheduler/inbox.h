@@ -49,6 +49,7 @@ struct Record {
   };
   Mail mail;
 
+  std::int64_t outputs_most = 0;    ///< the engine's alone: of the choices that have ended, the longest
   std::vector<SeqIndex> sequences;  ///< the engine's alone: of each choice that has not ended, else -1
 };
 

@@ -34,7 +34,8 @@ struct Request {
   std::uint64_t tenant = 0;                ///< from authentication; part of the cache salt (B3)
   std::string cache_salt;                  ///< adds to, never replaces, the tenant's salt
   std::optional<std::int64_t> timeout_us;  ///< from acceptance (R7)
-  int n = 1;                               ///< sequences forked from one prompt (B6); events carry `choice`
+  bool probe = false;  ///< computes nothing: ends at once with the hit that it would have now; `n` is 1
+  int n = 1;           ///< sequences forked from one prompt (B6); events carry `choice`
 };
 
 enum class FinishReason { kEos, kStopToken, kStopText, kLength, kContext, kTimeout, kGuard };
@@ -58,8 +59,9 @@ struct Event {
   std::vector<TokenId> ids;  ///< kTokens: in position order, each once (R3)
   std::vector<PositionLogprobs>
       logprobs;  ///< kTokens: one an id when asked; kPromptLogprobs: positions 1 … prompt-1
-  std::int64_t prompt_computed = 0;  ///< kProgress
-  std::int64_t cached = 0;           ///< kProgress and kFinished: tokens of the first admission's hit (R12)
+  std::int64_t prompt_computed =
+      0;                    ///< kProgress; kFinished of a probe: tokens of the leading blocks in the cache
+  std::int64_t cached = 0;  ///< kProgress and kFinished: tokens of the first admission's hit (R12)
   FinishReason reason = FinishReason::kEos;  ///< kFinished
   std::int64_t completion_tokens = 0;        ///< kFinished: ids emitted
   Error error;                               ///< kFailed
@@ -111,7 +113,9 @@ std::string_view name(WaitReason reason);
 /// What section 15 of the contract observes, since the start. Times in seconds.
 struct Statistics {
   std::int64_t prompt_tokens = 0;
+  std::int64_t prompt_tokens_cached = 0;  ///< of prompt_tokens, those of the first admission's hit
   std::int64_t generation_tokens = 0;
+  std::int64_t corrupted = 0;  ///< requests that failed for logits that are not finite (F3)
   std::array<std::int64_t, kEndClasses> ended{};
   std::array<std::int64_t, kTokenClasses> tokens{};
   std::array<std::int64_t, kWaitReasons> waits{};  ///< gauge: sequences that did not advance in the last tick
@@ -134,6 +138,8 @@ struct Statistics {
   Histogram inference_time{kSecondBounds};
   Histogram request_prompt_tokens{kCountBounds};
   Histogram request_generation_tokens{kCountBounds};
+  Histogram request_generation_most{kCountBounds};   ///< of a request's choices the longest
+  Histogram request_prefill_computed{kCountBounds};  ///< prompt tokens without those of the hit
   Histogram request_max_tokens{kCountBounds};
   Histogram request_n{kCountBounds};
   Histogram iteration_tokens{kCountBounds};
@@ -147,6 +153,9 @@ struct Statistics {
 struct Snapshot {
   std::int64_t running = 0;
   std::int64_t waiting = 0;
+  std::int64_t prefilling = 0;  ///< of `running`; the others decode
+  std::int64_t parked = 0;      ///< of `waiting`: to be recomputed
+  std::int64_t swapped = 0;     ///< of `waiting`: in the swap tiers; the others are queued
   std::int64_t blocks_total = 0;
   std::int64_t blocks_free = 0;
   std::int64_t blocks_evictable = 0;
@@ -155,6 +164,7 @@ struct Snapshot {
   std::int64_t disk_blocks_used = 0;
   std::int64_t preemptions = 0;
   std::int64_t steps = 0;
+  std::int64_t ticks = 0;
   std::int64_t prefix_queries = 0;  ///< tokens
   std::int64_t prefix_hits = 0;     ///< tokens
   std::int64_t overshoot_tokens = 0;

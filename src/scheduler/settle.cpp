@@ -74,6 +74,7 @@ void EngineLoop::settle_row(const Row& row, const SampleResult* sample) {
   const bool live = s.state != SeqState::kParked && s.state != SeqState::kSwapped;
   if (!live && s.inflight == 0) drop_row(s);
   if (sample != nullptr && sample->flags != 0) {  // F2: nothing of this step is published
+    numbers_.stats.corrupted += (sample->flags & kFlagNonFinite) != 0 ? 1 : 0;
     Error error{ErrorCode::kInternal,
                 flag_sentence(sample->flags) + " at position " + std::to_string(row.end), ""};
     return end(row.seq, {.kind = Event::Kind::kFailed, .error = std::move(error)}, EndClass::kError);
@@ -109,7 +110,10 @@ void EngineLoop::take_token(SeqIndex index, const SampleResult& sample) {
     s.first_token_us = now_us_;
     stats.time_to_first_token.observe(seconds(now_us_ - s.record->accepted_us));
     stats.prefill_time.observe(seconds(now_us_ - s.admitted_us));
-    if (s.choice == 0) stats.prompt_tokens += s.prompt_len();
+    if (s.choice == 0) {
+      stats.prompt_tokens += s.prompt_len();
+      stats.prompt_tokens_cached += std::max<std::int64_t>(s.cached, 0);
+    }
   } else {
     stats.inter_token_latency.observe(seconds(now_us_ - s.last_token_us));
   }
@@ -183,7 +187,7 @@ void EngineLoop::end(SeqIndex index, Event event, EndClass end_class) {
   Sequence& s = at(index);
   event.cached = std::max<std::int64_t>(s.cached, 0);
   if (event.kind != Event::Kind::kFinished) event.completion_tokens = s.outputs();
-  observe_end(s, end_class);
+  if (!s.record->request.probe) observe_end(s, end_class);
   const auto choice = static_cast<std::size_t>(s.choice);
   switch (s.state) {
     case SeqState::kQueued: {
@@ -268,6 +272,13 @@ void EngineLoop::observe_end(const Sequence& s, EndClass end_class) {
   stats.e2e_latency.observe(seconds(now_us_ - s.record->accepted_us));
   stats.request_prompt_tokens.observe(static_cast<double>(s.prompt_len()));
   stats.request_generation_tokens.observe(static_cast<double>(s.outputs()));
+  Record& record = *s.record;
+  record.outputs_most = std::max(record.outputs_most, s.outputs());
+  if (std::ranges::count_if(record.sequences, [](SeqIndex other) { return other >= 0; }) ==
+      1)  // the last choice
+    stats.request_generation_most.observe(static_cast<double>(record.outputs_most));
+  if (s.choice == 0 && s.cached >= 0)
+    stats.request_prefill_computed.observe(static_cast<double>(s.prompt_len() - s.cached));
   stats.request_max_tokens.observe(static_cast<double>(request.max_tokens));
   stats.request_n.observe(request.n);
   if (s.first_token_us < 0) return;

@@ -80,6 +80,7 @@ void Simulation::submit(const std::string& name, const Ask& ask) {
   request.n = ask.n;
   request.tenant = ask.tenant;
   request.priority = ask.priority;
+  request.probe = ask.probe;
   request.prompt_logprobs = ask.prompt_logprobs;
   if (ask.logprobs) request.sampling.logprobs = 0;
   if (ask.grammar) request.constraint = std::make_shared<AnyText>();
@@ -302,6 +303,10 @@ void Simulation::check_ended(const std::string& name, int choice) const {
   EXPECT_TRUE(std::equal(ids.begin(), ids.end(), want.begin())) << name << " differs from its solo run";
   if (result.terminal->kind != Event::Kind::kFinished) return;
   const FinishReason reason = result.terminal->reason;
+  if (client.ask.probe) {
+    EXPECT_TRUE(ids.empty());
+    return;
+  }
   if (reason == FinishReason::kStopText || reason == FinishReason::kTimeout) {
     EXPECT_LE(result.terminal->completion_tokens, std::ssize(ids)) << name;
     return;

@@ -43,6 +43,7 @@ struct Ask {
   bool grammar = false;  ///< what may follow is decided on the host (E8); here it is everything
   std::uint64_t tenant = 0;
   int priority = 0;
+  bool probe = false;
 };
 
 class Simulation {

@@ -129,6 +129,27 @@ TEST(Trace, HitMissAndFullPromptHit) {  // P2, B3
   expect_solo(met);
 }
 
+TEST(Trace, AProbeTellsItsHitAndLeavesNothing) {
+  Simulation met(small_options(/*blocks=*/30));
+  met.submit("A", {.prompt = 18, .max_tokens = 2, .shared = 18});
+  met.at(3, [](Simulation& m) {
+    m.submit("hit", {.prompt = 25, .shared = 18, .probe = true});
+    m.submit("whole", {.prompt = 16, .shared = 16, .probe = true});
+    m.submit("miss", {.prompt = 16, .probe = true});
+    m.submit("tenant", {.prompt = 16, .shared = 16, .tenant = 7, .probe = true});
+  });
+  expect_trace("probe", met.run());
+  const auto tell = [&](const char* name) {
+    const Event& end = met.got(name).terminal.value();
+    return std::pair(end.prompt_computed, end.cached);
+  };
+  EXPECT_EQ(tell("hit"), std::pair(std::int64_t{16}, std::int64_t{16}));
+  EXPECT_EQ(tell("whole"), std::pair(std::int64_t{16}, std::int64_t{12})) << "P2";
+  EXPECT_EQ(tell("miss"), std::pair(std::int64_t{0}, std::int64_t{0}));
+  EXPECT_EQ(tell("tenant"), std::pair(std::int64_t{0}, std::int64_t{0}));
+  EXPECT_EQ(met.loop().snapshot().stats.e2e_latency.count, 1) << "a probe is no request in the metrics";
+}
+
 TEST(Trace, EvictionTakesTheOldestChildFirst) {  // B7, B8
   Simulation met(small_options(/*blocks=*/10));
   met.submit("A", {.prompt = 16, .max_tokens = 2, .shared = 16});
