@@ -1,10 +1,9 @@
-// The rings of the CUDA kernels, walked on the host with every stage count that a plan or an entry has: nobody stands still,
-// nobody reads a stage that holds another's data. The walks are those of the kernels' sources, which each names.
+// The rings of the CUDA kernels of a decode step, walked on the host with every stage count that a plan or an entry has: nobody
+// stands still, nobody reads a stage that holds another's data. The walks are those of the kernels' sources, which each names.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <set>
 #include <string>
 #include <tuple>
@@ -21,33 +20,11 @@ using cuda::plan_projection;
 using ring_walk::Barrier;
 using ring_walk::Block;
 using ring_walk::Cursor;
+using ring_walk::expect_held;
+using ring_walk::fill;
+using ring_walk::Stages;
 using ring_walk::wait;
 using ring_walk::Walk;
-
-/// Barriers of all stages, and what each stage holds: the number of a use, -1 while a copy is on its way.
-struct Stages {
-  Stages(int count, int arrivals) : holds(static_cast<std::size_t>(count), -2) {
-    for (int i = 0; i < count; ++i) barriers.emplace_back(arrivals);
-  }
-  Barrier& operator[](int stage) { return barriers[static_cast<std::size_t>(stage)]; }
-  int& held(int stage) { return holds[static_cast<std::size_t>(stage)]; }
-  bool overrun() const { return std::ranges::any_of(barriers, &Barrier::overrun); }
-  std::deque<Barrier> barriers;
-  std::vector<int> holds;
-};
-
-/// One thread fills a stage with use `number`.
-void fill(Block& block, Stages& full, int stage, int number) {
-  full.held(stage) = -1;
-  full[stage].expect(1);
-  block.copy(full[stage], [&full, stage, number] { full.held(stage) = number; });
-}
-
-void expect_held(Block& block, Stages& full, int stage, int number) {
-  if (full.held(stage) != number)
-    block.wrong("stage " + std::to_string(stage) + " holds use " + std::to_string(full.held(stage)) +
-                ", not " + std::to_string(number));
-}
 
 // ---- the decode projection: kernels/hopper/common/projection_kernel.cuh, projection_ring.cuh, projection_codes.cuh ----
 
@@ -309,86 +286,6 @@ TEST(CudaRings, AttentionTakesEveryBlockOnce) {
 TEST(CudaRings, AStageThatTwoWarpsTakeInTurnIsMisread) {
   EXPECT_GT(wrong_walks(10, 4, /*waits=*/false, {24, 24}), 0);
   EXPECT_EQ(wrong_walks(10, 4, /*waits=*/false, {10, 10, 10}), 0);  // no stage is used twice for an item
-}
-
-// ---- products of a mixture's experts: kernels/hopper/common/moe_gemm.cu ----
-
-class MoeWalk {
- public:
-  MoeWalk(int stages, int lag, int groups, int tiles, int share, std::uint32_t seed)
-      : stages_(stages),
-        lag_(lag),
-        tiles_(tiles),
-        share_(share),
-        block_(seed),
-        full_(stages, 2),
-        gathered_(static_cast<std::size_t>(stages), -1),
-        empty_(stages, groups) {
-    block_.add(bring_weights());
-    block_.add(gather());
-    for (int i = 0; i < groups; ++i) block_.add(multiply());
-  }
-  std::string run() {
-    const std::string fault = block_.run();
-    return fault.empty() && (full_.overrun() || empty_.overrun()) ? "a barrier was overrun" : fault;
-  }
-
- private:
-  Walk bring_weights() {
-    Cursor cursor;
-    for (int number = 0; number < tiles_ * share_; ++number, cursor.advance(stages_)) {
-      co_await wait(empty_[cursor.stage], cursor.round ^ 1);
-      fill(block_, full_, cursor.stage, number);
-    }
-  }
-  Walk gather() {
-    Cursor cursor, oldest;
-    int announced = 0;
-    const auto announce = [&] {
-      gathered_[static_cast<std::size_t>(oldest.stage)] = announced++;
-      full_[oldest.stage].arrive();
-      oldest.advance(stages_);
-    };
-    for (int number = 0; number < tiles_ * share_; ++number, cursor.advance(stages_)) {
-      co_await wait(empty_[cursor.stage], cursor.round ^ 1);
-      if (number + 1 - announced == lag_) announce();
-    }
-    while (announced < tiles_ * share_) announce();
-  }
-  Walk multiply() {
-    Cursor cursor;
-    for (int tile = 0; tile < tiles_; ++tile) {
-      int before = -1;
-      for (int i = 0; i < share_; ++i, cursor.advance(stages_)) {
-        co_await wait(full_[cursor.stage], cursor.round);
-        expect_held(block_, full_, cursor.stage, tile * share_ + i);
-        if (gathered_[static_cast<std::size_t>(cursor.stage)] != tile * share_ + i)
-          block_.wrong("x is not that of the stage");
-        if (before >= 0) empty_[before].arrive();
-        before = cursor.stage;
-      }
-      empty_[before].arrive();
-    }
-  }
-
-  int stages_, lag_, tiles_, share_;
-  Block block_;
-  Stages full_;
-  std::vector<int> gathered_;
-  Stages empty_;
-};
-
-TEST(CudaRings, ProductsOfExpertsComeToTheirEnd) {
-  struct Entry {
-    int stages, groups;
-  };
-  constexpr int kLag = 3;
-  for (const Entry entry : {Entry{6, 1}, {5, 1}, {4, 1}, {4, 2}, {6, 2}})
-    for (const int share : {1, 2, 3, 8, 12, 32})
-      for (std::uint32_t seed = 1; seed <= 5; ++seed)
-        ASSERT_EQ(MoeWalk(entry.stages, kLag, entry.groups, 7, share, seed).run(), "")
-            << entry.stages << " stages, " << share << " of a tile";
-  EXPECT_EQ(MoeWalk(kLag, kLag + 1, 1, 1, 8, 1).run(), "stands still");
 }
 
 }  // namespace

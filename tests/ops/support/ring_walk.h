@@ -3,8 +3,10 @@
 // shows once in a thousand steps are met here; actors that all wait are told as standing still.
 #pragma once
 
+#include <algorithm>
 #include <coroutine>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <random>
@@ -152,5 +154,32 @@ class Block {
   std::vector<std::size_t> ready_;
   std::string fault_;
 };
+
+// ---- rings ----
+
+/// Barriers of all stages, and what each stage holds: the number of a use, -1 while a copy is on its way.
+struct Stages {
+  Stages(int count, int arrivals) : holds(static_cast<std::size_t>(count), -2) {
+    for (int i = 0; i < count; ++i) barriers.emplace_back(arrivals);
+  }
+  Barrier& operator[](int stage) { return barriers[static_cast<std::size_t>(stage)]; }
+  int& held(int stage) { return holds[static_cast<std::size_t>(stage)]; }
+  bool overrun() const { return std::ranges::any_of(barriers, &Barrier::overrun); }
+  std::deque<Barrier> barriers;
+  std::vector<int> holds;
+};
+
+/// One thread fills a stage with use `number`.
+inline void fill(Block& block, Stages& full, int stage, int number) {
+  full.held(stage) = -1;
+  full[stage].expect(1);
+  block.copy(full[stage], [&full, stage, number] { full.held(stage) = number; });
+}
+
+inline void expect_held(Block& block, Stages& full, int stage, int number) {
+  if (full.held(stage) != number)
+    block.wrong("stage " + std::to_string(stage) + " holds use " + std::to_string(full.held(stage)) +
+                ", not " + std::to_string(number));
+}
 
 }  // namespace met::ops::ring_walk
