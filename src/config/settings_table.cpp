@@ -85,8 +85,8 @@ constexpr Setting kTable[] = {
      .max = 1e6},
     {.name = "kv-cache-dtype",
      .slot = &S::kv_cache_dtype,
-     .help = "type of the KV cache",
-     .choices = "auto|f16|bf16|f32|fp8"},
+     .help = "type of the KV cache (fp8: E4M3; int8, CPU alone: a scale a position and head)",
+     .choices = "auto|f16|bf16|f32|fp8|int8"},
     {.name = "block-size", .slot = &S::block_size, .help = "positions of one KV block", .min = 1, .max = 256},
     // engine
     {.name = "max-seq-len",

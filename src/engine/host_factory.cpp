@@ -45,9 +45,6 @@ Result<> check_host_settings(const config::Settings& s) {
   if (s.quantization != "none")
     return refuse("--quantization",
                   "the CPU does not quantize while loading; use a GGUF file of the type you want");
-  if (s.kv_cache_dtype != "auto" && s.kv_cache_dtype != "f16" && s.kv_cache_dtype != "f32")
-    return refuse("--kv-cache-dtype",
-                  "the CPU's cache is f16 or f32; '" + s.kv_cache_dtype + "' is not supported");
   if (s.scheduler_config == "async")
     return refuse("--scheduler-config",
                   "async needs a device that feeds sampled ids to its next step; the CPU does not");

@@ -9,7 +9,7 @@ namespace met::engine {
 namespace {
 
 std::size_t cache_block_bytes(int kv_heads, int head_dim, DType cache) {
-  return bytes_of(cache, ops::kv_elements(1, kv_heads, head_dim));
+  return ops::kv_bytes(cache, 1, kv_heads, head_dim);
 }
 
 // One step buffer: which member it is and how many bytes it takes.

@@ -158,8 +158,12 @@ Result<> plan_model_memory(const config::Settings& s, Prepared& p) {
 
 DType cache_type(const config::Settings& settings, bool cuda) {
   if (cuda) return settings.kv_cache_dtype == "fp8" ? DType::kF8E4M3 : DType::kBF16;
-  const bool exact = settings.cpu_activations == "f32" && settings.kv_cache_dtype == "auto";
-  return settings.kv_cache_dtype == "f32" || exact ? DType::kF32 : DType::kF16;
+  const std::string& wanted = settings.kv_cache_dtype;
+  if (wanted == "auto") return settings.cpu_activations == "f32" ? DType::kF32 : DType::kF16;
+  if (wanted == "f32") return DType::kF32;
+  if (wanted == "bf16") return DType::kBF16;
+  if (wanted == "fp8") return DType::kF8E4M3;
+  return wanted == "int8" ? DType::kI8 : DType::kF16;
 }
 
 // Everything up to the memory plan: files are opened and every tensor is checked, no weight is read.

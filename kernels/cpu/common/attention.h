@@ -16,7 +16,7 @@ namespace {
 using simd::kLanes;
 using simd::Vf;
 
-constexpr int kBlock = 16;  // positions
+constexpr int kBlock = kKvBlockTokens;
 constexpr int kTile = 256;
 constexpr int kHeadDimMax = 256;
 constexpr int kQueries = 16;
@@ -96,10 +96,16 @@ void score_blocks(const KvElement* const (&k)[B], const Ahead (&ahead)[B], const
       }
     }
   }
-  for (int b = 0; b < B; ++b)
-    for (int r = 0; r < R; ++r)
-      for (int part = 0; part < kParts; ++part)
-        simd::store(score[r] + b * kBlock + part * kLanes, acc[b][r][part]);
+  for (int b = 0; b < B; ++b) {
+    for (int part = 0; part < kParts; ++part) {
+      const Vf factor = kKvScaled ? simd::load(kv_scales(k[b], dim) + part * kLanes) : simd::set1(kKvFactor);
+      for (int r = 0; r < R; ++r) {
+        const Vf s = acc[b][r][part];
+        simd::store(score[r] + b * kBlock + part * kLanes,
+                    kKvScaled || kKvFactor != 1.0F ? simd::mul(s, factor) : s);
+      }
+    }
+  }
 }
 
 template <int R, int B>
@@ -206,6 +212,15 @@ void add_block_values(const KvElement* v, const KvElement* later, int dim, const
   for (; d < dim; d += kLanes) add_values<R, 1>(v, later, dim, p, begin, end, output, d);
 }
 
+/// Probabilities of a block's positions times what its values are still to be multiplied by.
+inline void scale_probabilities(const KvElement* v, int dim, float* p) {
+  if (!kKvScaled && kKvFactor == 1.0F) return;
+  for (int i = 0; i < kBlock; i += kLanes) {
+    const Vf factor = kKvScaled ? simd::load(kv_scales(v, dim) + i) : simd::set1(kKvFactor);
+    simd::store(p + i, simd::mul(simd::load(p + i), factor));
+  }
+}
+
 /// Outputs of R queries over the blocks of a tile. A block that all of them see whole is read once for all;
 /// others are read query by query, and only as far as the query sees.
 template <int R>
@@ -218,6 +233,7 @@ void value_tile(const Chunk& chunk, int first, int dim, int block_begin, int blo
     bool whole = true;
     for (int r = 0; r < R; ++r) {
       const Query& query = chunk.query[first + r];
+      scale_probabilities(v, dim, tile.score[first + r] + position % kTile);
       p[r] = tile.score[first + r] + position % kTile;
       output[r] = tile.output[first + r];
       whole = whole && query.begin <= position && query.end >= position + kBlock;
@@ -306,7 +322,7 @@ std::int64_t qkv_stride(const met::AttentionArgs& args) {
 Chunk make_chunk(const met::AttentionArgs& args, const met::StepRow& row, int kv_head, int first, int count) {
   const int group = group_of(args);
   Chunk chunk;
-  const std::int64_t head_elements = std::int64_t{head_dim(args)} * kBlock;
+  const std::int64_t head_elements = kv_head_elements(head_dim(args));
   chunk.k_cache = static_cast<const KvElement*>(args.k_cache) + kv_head * head_elements;
   chunk.v_cache = static_cast<const KvElement*>(args.v_cache) + kv_head * head_elements;
   chunk.table = args.block_table + row.table_begin;

@@ -10,7 +10,6 @@
 
 namespace {
 
-constexpr int kBlockTokens = 16;
 constexpr int kHeadDimMax = 256;
 
 struct Rotation {
@@ -62,11 +61,6 @@ void norm_and_rotate(const met::RopeKvArgs& args, const float* norm, const Rotat
   if (args.inv_freq != nullptr) rotate(args, by, head);
 }
 
-/// head_dim is a multiple of 16.
-void to_cache(const float* from, int count, KvElement* to) {
-  for (int i = 0; i < count; i += simd::kLanes) store_kv(to + i, simd::load(from + i));
-}
-
 void process_token(const met::RopeKvArgs& args, const met::StepRow& row, std::int32_t t) {
   const int dim = head_dim(args);
   const std::int32_t position = row.position + (t - row.token_begin);
@@ -75,25 +69,31 @@ void process_token(const met::RopeKvArgs& args, const met::StepRow& row, std::in
   float* qkv = args.qkv + std::int64_t{t} * (args.heads + 2 * args.kv_heads) * dim;
   for (int h = 0; h < args.heads; ++h) norm_and_rotate(args, args.q_norm, by, qkv + h * dim);
 
-  const std::int64_t block = args.block_table[row.table_begin + position / kBlockTokens];
-  const int slot = position % kBlockTokens;
-  const std::int64_t base = block * args.kv_heads * dim * kBlockTokens;
+  const std::int64_t block = args.block_table[row.table_begin + position / kKvBlockTokens];
+  const int slot = position % kKvBlockTokens;
+  const std::int64_t base = block * args.kv_heads * kv_head_elements(dim);
   auto* k_cache = static_cast<KvElement*>(args.k_cache) + base;
   auto* v_cache = static_cast<KvElement*>(args.v_cache) + base;
   for (int h = 0; h < args.kv_heads; ++h) {
     float* k = qkv + (args.heads + h) * dim;
     norm_and_rotate(args, args.k_norm, by, k);
     KvElement stored[kHeadDimMax];
-    to_cache(k, dim, stored);
-    for (int d = 0; d < dim; ++d) k_cache[(h * dim + d) * kBlockTokens + slot] = stored[d];
-    to_cache(qkv + (args.heads + args.kv_heads + h) * dim, dim, v_cache + (h * kBlockTokens + slot) * dim);
+    KvElement* const k_head = k_cache + h * kv_head_elements(dim);
+    KvElement* const v_head = v_cache + h * kv_head_elements(dim);
+    const float k_scale = store_kv(k, dim, stored);
+    for (int d = 0; d < dim; ++d) k_head[d * kKvBlockTokens + slot] = stored[d];
+    const float v_scale = store_kv(qkv + (args.heads + args.kv_heads + h) * dim, dim, v_head + slot * dim);
+    if constexpr (kKvScaled) {
+      kv_scales(k_head, dim)[slot] = k_scale;
+      kv_scales(v_head, dim)[slot] = v_scale;
+    }
   }
 }
 
 void rope_and_store(const met::RopeKvArgs& args, const MetCpuContext* ctx) {
   // Sixteen tokens at a time: neighbours write the same cache lines of K.
   const std::int32_t tokens = args.counts->tokens;
-  const std::int32_t chunk = tokens >= kBlockTokens * ctx->threads ? kBlockTokens : 1;
+  const std::int32_t chunk = tokens >= kKvBlockTokens * ctx->threads ? kKvBlockTokens : 1;
   std::int32_t row = 0;
   for (;;) {
     const std::int64_t begin = met_next(ctx, chunk);

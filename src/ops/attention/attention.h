@@ -3,6 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+
+#include "core/dtype.h"
+#include "core/error.h"
 
 namespace met::ops {
 
@@ -12,12 +16,13 @@ inline constexpr int kKvBlockTokens = 16;
 /// Positions of one attention tile. Tiles are absolute: tile t holds positions [256 t, 256 t + 256).
 inline constexpr int kAttentionTile = 256;
 
-/// Cache   one layer's K and V are two arrays of blocks of 16 positions, f16 (or f32, for comparison with references).
-///         Block b starts at element b * kv_heads * head_dim * 16 of either. K is [kv_head][head_dim][16 positions]; V is
-///         [kv_head][16 positions][head_dim]. Position p of a row lies in block
+/// Cache   one layer's K and V are two arrays of blocks of 16 positions: f16, bf16, E4M3 (values beyond 448 become it), int8,
+///         or f32 for comparison with references. A block is a part a kv head: K's [head_dim][16 positions], V's
+///         [16 positions][head_dim], of int8 followed by 16 f32, each position's scale: its greatest magnitude in this
+///         head / 127. Position p of a row lies in block
 ///         block_table[table_begin + p / 16], slot p % 16. Slots beyond a row's length are never read into a
 ///         result, whatever they hold.
-/// Types   qkv, y: f32; scores, probabilities and sums f32; an f16 cache is the only rounding seam.
+/// Types   qkv, y: f32; scores, probabilities and sums f32; the cache is the only rounding seam.
 /// Rows    a token's bits depend on its q and on positions <= its own alone: the same for decode, for any
 ///         chunk of a prompt, any batch and any number of threads. Each absolute tile is summed from zero in
 ///         position order, and tiles are combined in ascending order.
@@ -25,9 +30,33 @@ inline constexpr int kAttentionTile = 256;
 /// Oracle  FP64, tests/ops/oracle/attention.h.
 inline constexpr int kHeadDimMax = 256;
 
-/// Elements of one layer's K (or V) cache.
+/// Numbers in one layer's K (or V) cache.
 constexpr std::size_t kv_elements(std::size_t blocks, int kv_heads, int head_dim) {
   return blocks * static_cast<std::size_t>(kv_heads) * static_cast<std::size_t>(head_dim) * kKvBlockTokens;
+}
+/// Its bytes, scales included.
+inline std::size_t kv_bytes(DType cache, std::size_t blocks, int kv_heads, int head_dim) {
+  const std::size_t scales =
+      cache == DType::kI8 ? blocks * static_cast<std::size_t>(kv_heads) * kKvBlockTokens * sizeof(float) : 0;
+  return bytes_of(cache, kv_elements(blocks, kv_heads, head_dim)) + scales;
+}
+
+/// The kernel of an operation for a cache of this type, module and entry alike. Errors: kUnsupported.
+inline Result<std::string> kv_kernel(std::string operation, DType cache) {
+  switch (cache) {
+    case DType::kF16:
+      return operation;
+    case DType::kF32:
+      return operation + "_f32";
+    case DType::kBF16:
+      return operation + "_bf16";
+    case DType::kF8E4M3:
+      return operation + "_e4m3";
+    case DType::kI8:
+      return operation + "_i8";
+    default:
+      return unsupported("kv_cache_dtype", "the CPU has no cache of " + std::string(info(cache).name));
+  }
 }
 
 /// Bytes of AttentionArgs::workspace: partial results of decode rows that are split over threads.

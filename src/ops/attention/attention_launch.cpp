@@ -9,7 +9,7 @@ Result<AttentionPlan> plan_attention(gpu::GpuBackend& device, const AttentionSha
   if (shape.head_dim <= 0 || shape.head_dim > kHeadDimMax || shape.head_dim % 16 != 0)
     return unsupported("head_dim", "head_dim " + std::to_string(shape.head_dim) +
                                        " is not a multiple of 16 up to " + std::to_string(kHeadDimMax));
-  const std::string_view entry = shape.cache == DType::kF32 ? "attention_f32" : "attention";
+  MET_ASSIGN(const std::string entry, kv_kernel("attention", shape.cache));
   AttentionPlan plan{.device = &device, .shape = shape};
   plan.kernel = look_up(device, entry, entry);
   return plan;

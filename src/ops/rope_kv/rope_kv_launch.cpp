@@ -1,4 +1,5 @@
 #include "met/ops.h"
+#include "ops/attention/attention.h"
 #include "ops/kernel_lookup.h"
 #include "ops/rope_kv/rope_kv.h"
 
@@ -14,7 +15,7 @@ Result<RopeKvPlan> plan_rope_kv(gpu::GpuBackend& device, const RopeKvShape& shap
                   .shape = shape,
                   .rotary_dim = frequencies.rotary_dim,
                   .rope_scale = frequencies.scale};
-  const std::string_view entry = shape.cache == DType::kF32 ? "rope_kv_f32" : "rope_kv";
+  MET_ASSIGN(const std::string entry, kv_kernel("rope_kv", shape.cache));
   plan.kernel = look_up(device, entry, entry);
   return plan;
 }
