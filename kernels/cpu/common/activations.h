@@ -8,12 +8,16 @@ namespace {
 namespace activations {
 
 /// 32 activations: value = d * q. Non-finite values make d non-finite, and with it every result of the row.
-struct Block {
+template <class Number>
+struct BlockOf {
   float d;
   float total;          ///< d * (sum[0] + sum[1])
   std::int32_t sum[2];  ///< of q's first and last 16
-  std::int8_t q[32];
+  Number q[32];
 };
+using Block = BlockOf<std::int8_t>;
+/// The same numbers in 16 bits, each four in the order 0, 2, 1, 3: what simd::wide_bytes multiplies.
+using WideBlock = BlockOf<std::int16_t>;
 
 /// 1 / sqrt(mean(x^2) + eps). The order of summation is a function of k alone.
 inline float inverse_rms(const float* x, std::int64_t k, float eps) {
@@ -48,11 +52,11 @@ inline simd::Vf normalised(const met::LinearArgs& args, const float* x, float sc
 }
 
 /// Rounds one row of k values, a multiple of 32.
-inline void quantise(const met::LinearArgs& args, std::int64_t r, void* to) {
+template <class AnyBlock>
+inline void quantise(const met::LinearArgs& args, std::int64_t r, AnyBlock* blocks) {
   using namespace simd;
   constexpr int kVectors = 32 / kLanes;
   const float* x = source_row(args, r);
-  auto* blocks = static_cast<Block*>(to);
   const float scale = args.norm_weight != nullptr ? inverse_rms(x, args.k, args.norm_eps) : 1.0F;
   for (std::int64_t b = 0; b < args.k / 32; ++b) {
     Vf v[kVectors];
@@ -64,11 +68,14 @@ inline void quantise(const met::LinearArgs& args, std::int64_t r, void* to) {
     const float peak = bits_to_float(static_cast<std::uint32_t>(max_lane(largest)));
     const float d = peak / 127.0F;
     const Vf inverse = set1(d > 0.0F ? 127.0F / peak : 0.0F);
-    Block& block = blocks[b];
+    AnyBlock& block = blocks[b];
     Vi halves[2] = {izero(), izero()};
     for (int j = 0; j < kVectors; ++j) {
       const Vi q = to_int(mul(v[j], inverse));
-      store_s8(block.q + j * kLanes, q);
+      if constexpr (sizeof block.q[0] == 2)
+        store_s16_even_odd(block.q + j * kLanes, q);
+      else
+        store_s8(block.q + j * kLanes, q);
       halves[2 * j / kVectors] = iadd(halves[2 * j / kVectors], q);
     }
     block.d = d;

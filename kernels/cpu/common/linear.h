@@ -4,10 +4,13 @@
 // same operations, in tiles of one row and of four alike.
 #pragma once
 
+#include <type_traits>
+
 #include "activations.h"
 #include "met/cpu_kernel.h"
 #include "met/cpu_moe_ops.h"
 #include "packed.h"
+#include "tiles.h"
 
 namespace {
 namespace linear {
@@ -25,6 +28,12 @@ constexpr int kRowsAtOnce = kLanes == 16 ? 8 : 4;
 /// fewer rows and twice the columns are faster.
 constexpr int kUnpackedRows = kLanes == 16 ? 8 : kLanes == 8 ? 2 : 4;
 constexpr int kUnpackedTiles = kLanes == 8 ? 2 : 1;
+
+/// Signed bytes times activations of 16 bits.
+template <class F>
+constexpr bool kWide = F::kDepth == 0 && simd::kWideSigned;
+template <class F>
+using BlockFor = std::conditional_t<kWide<F>, activations::WideBlock, Block>;
 
 template <class F, int R>
 using Sums = Vi[F::kPartsAtOnce][R];
@@ -59,9 +68,59 @@ inline void square_sums(typename F::At at, int h, const Block* const (&a)[R], Su
 }
 #endif
 
+#if !defined(__AVX512VNNI__)
+/// block_sums by products in 16 bits, which are added as deep as the numbers allow.
+template <class F, int R, int First, int Count>
+inline void short_block_sums(typename F::At at, int h, const Block* const (&a)[R], Sums<F, R>& sums) {
+  Sums<F, R> short_sums;
+  constexpr int kDepth = F::kDepth == 0 ? 1 : F::kDepth < Count ? F::kDepth : Count;
+#pragma GCC unroll 8
+  for (int i = 0; i < Count; ++i) {
+    const int g = First + (Count == 8 ? i / 2 + i % 2 * 4 : i);  // nibbles: both halves of a byte in turn
+    Vi q[R];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) q[r] = simd::broadcast4(a[r]->q + 4 * g);
+#pragma GCC unroll 4
+    for (int p = 0; p < F::kPartsAtOnce; ++p) {
+      const Vi w = F::weights(at, g, h + p);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        const Vi products = simd::multiply_bytes(w, q[r]);
+        Vi& short_sum = short_sums[p][r];
+        short_sum = i % kDepth == 0 ? products : simd::add16(short_sum, products);
+        simd::keep(short_sum);
+        if (i % kDepth == kDepth - 1) {
+          const Vi wide = simd::widen_pairs(short_sum);
+          sums[p][r] = i < kDepth ? wide : simd::iadd(sums[p][r], wide);
+        }
+      }
+    }
+  }
+}
+#endif
+
+/// block_sums for signed bytes: one half of group g, the even or the odd of each four.
+template <class F, int R, bool Odd>
+inline void add_wide(typename F::At at, int g, int h, const BlockFor<F>* const (&a)[R], bool first,
+                     Sums<F, R>& sums) {
+  Vi q[R];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) q[r] = simd::broadcast4(a[r]->q + 4 * g + 2 * Odd);
+#pragma GCC unroll 4
+  for (int p = 0; p < F::kPartsAtOnce; ++p) {
+    const Vi w = F::template wide<Odd>(at, g, h + p);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const Vi products = simd::multiply_words(w, q[r]);
+      sums[p][r] = first ? products : simd::iadd(sums[p][r], products);
+      simd::keep(sums[p][r]);
+    }
+  }
+}
+
 /// Sums of integer products over `Count` groups from group `First`, for kPartsAtOnce parts from h and R rows.
 template <class F, int R, int First, int Count>
-inline void block_sums(typename F::At at, int h, const Block* const (&a)[R], Sums<F, R>& sums) {
+inline void block_sums(typename F::At at, int h, const BlockFor<F>* const (&a)[R], Sums<F, R>& sums) {
 #if defined(__AVX512VNNI__)
 #pragma GCC unroll 8
   for (int i = 0; i < Count; ++i) {
@@ -96,39 +155,40 @@ inline void block_sums(typename F::At at, int h, const Block* const (&a)[R], Sum
     }
   }
 #else
-  Sums<F, R> short_sums;
-  constexpr int kDepth = F::kDepth == 0 ? 1 : F::kDepth < Count ? F::kDepth : Count;
+  if constexpr (kWide<F>) {
 #pragma GCC unroll 8
-  for (int i = 0; i < Count; ++i) {
-    const int g = First + (Count == 8 ? i / 2 + i % 2 * 4 : i);  // nibbles: both halves of a byte in turn
-    Vi q[R];
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) q[r] = simd::broadcast4(a[r]->q + 4 * g);
-#pragma GCC unroll 4
-    for (int p = 0; p < F::kPartsAtOnce; ++p) {
-      const Vi w = F::weights(at, g, h + p);
-      Vi magnitude = w;
-      if constexpr (F::kDepth == 0) magnitude = F::magnitudes(at, g, h + p);
-#pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) {
-        const Vi products =
-            simd::multiply_bytes(magnitude, F::kDepth == 0 ? simd::with_sign8(q[r], w) : q[r]);
-        Vi& short_sum = short_sums[p][r];
-        short_sum = i % kDepth == 0 ? products : simd::add16(short_sum, products);
-        simd::keep(short_sum);
-        if (i % kDepth == kDepth - 1) {
-          const Vi wide = simd::widen_pairs(short_sum);
-          sums[p][r] = i < kDepth ? wide : simd::iadd(sums[p][r], wide);
-        }
-      }
+    for (int i = 0; i < Count; ++i) {
+      add_wide<F, R, false>(at, First + i, h, a, i == 0, sums);
+      add_wide<F, R, true>(at, First + i, h, a, false, sums);
     }
+  } else {
+    short_block_sums<F, R, First, Count>(at, h, a, sums);
   }
 #endif
 }
 
-/// acc += scale * d * (sum - offset * sum of q) (+ minimum * d * sum of q), for groups of one scale.
+/// to += scale * d * (sum - Offset * sum of q) (+ minimum * d * sum of q), for the numbers of one scale.
+template <class F, int Offset, int Sub>
+inline void add_scaled(Vi sum, Vf scale, Vf minimum, const BlockFor<F>& a, Vf& to) {
+  const std::int32_t q_sum = F::kSubs == 1 ? a.sum[0] + a.sum[1] : a.sum[Sub];
+  if constexpr (Offset != 0) sum = simd::isub(sum, simd::iset1(Offset * q_sum));
+  to = simd::fma(simd::to_float(sum), simd::mul(scale, simd::set1(a.d)), to);
+  if constexpr (F::kMin) {
+    const float total = F::kSubs == 1 ? a.total : a.d * static_cast<float>(q_sum);
+    to = simd::fma(minimum, simd::set1(total), to);
+  }
+}
+template <class F>
+inline Vf minimum_of(typename F::At at, int h, int sub) {
+  if constexpr (F::kMin)
+    return F::minimum(at, h, sub);
+  else
+    return simd::zero();
+}
+
+/// acc += the products of groups of one scale.
 template <class F, int R, int Sub>
-inline void add_block(typename F::At at, int h, const Block* const (&a)[R], Vf (&acc)[F::kParts][R]) {
+inline void add_block(typename F::At at, int h, const BlockFor<F>* const (&a)[R], Vf (&acc)[F::kParts][R]) {
 #if defined(__AVX512VNNI__)
   constexpr int kOffset = F::kOffset + (F::kDepth == 0 ? 128 : 0);
 #else
@@ -140,18 +200,9 @@ inline void add_block(typename F::At at, int h, const Block* const (&a)[R], Vf (
 #pragma GCC unroll 4
   for (int p = 0; p < F::kPartsAtOnce; ++p) {
     const Vf scale = F::scale(at, h + p, Sub);
+    const Vf minimum = minimum_of<F>(at, h + p, Sub);
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const std::int32_t q_sum = F::kSubs == 1 ? a[r]->sum[0] + a[r]->sum[1] : a[r]->sum[Sub];
-      Vi sum = sums[p][r];
-      if constexpr (kOffset != 0) sum = simd::isub(sum, simd::iset1(kOffset * q_sum));
-      Vf& to = acc[h + p][r];
-      to = simd::fma(simd::to_float(sum), simd::mul(scale, simd::set1(a[r]->d)), to);
-      if constexpr (F::kMin) {
-        const float total = F::kSubs == 1 ? a[r]->total : a[r]->d * static_cast<float>(q_sum);
-        to = simd::fma(F::minimum(at, h + p, Sub), simd::set1(total), to);
-      }
-    }
+    for (int r = 0; r < R; ++r) add_scaled<F, kOffset, Sub>(sums[p][r], scale, minimum, *a[r], acc[h + p][r]);
   }
 }
 
@@ -161,9 +212,9 @@ inline void add_blocks(const Blocks& blocks, const void* const (&rows)[R], std::
                        Vf (&acc)[F::kParts][R]) {
   for (std::int64_t i = 0; i < count; ++i) {
     const typename F::At at = blocks(i);
-    const Block* a[R];
+    const BlockFor<F>* a[R];
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) a[r] = static_cast<const Block*>(rows[r]) + b + i;
+    for (int r = 0; r < R; ++r) a[r] = static_cast<const BlockFor<F>*>(rows[r]) + b + i;
 #pragma GCC unroll 8
     for (int h = 0; h < F::kParts; h += F::kPartsAtOnce) {
 #pragma GCC unroll 8
@@ -177,13 +228,16 @@ inline void add_blocks(const Blocks& blocks, const void* const (&rows)[R], std::
 /// Packed integer weights times int8 activations.
 template <class F>
 struct Int8 {
-  static std::size_t row_bytes(std::int64_t k) { return static_cast<std::size_t>(k / 32) * sizeof(Block); }
+  static std::size_t row_bytes(std::int64_t k) {
+    return static_cast<std::size_t>(k / 32) * sizeof(BlockFor<F>);
+  }
   static std::size_t tile_bytes(std::int64_t k) { return F::tile_bytes(k); }
   static void prepare(const met::LinearArgs& args, std::int64_t r, void* to) {
-    activations::quantise(args, r, to);
+    activations::quantise(args, r, static_cast<BlockFor<F>*>(to));
   }
   static bool in_place(const met::LinearArgs&) { return false; }
-  static constexpr bool kUnpacks = !F::kCheap;
+  static constexpr bool kUnpacks = !F::kCheap || tiles::kHas;
+  static constexpr int kRows = kRowsAtOnce;
 
   template <int R>
   static void tile(const std::uint8_t* weights, const void* const (&rows)[R], std::int64_t k, float* out) {
@@ -199,6 +253,7 @@ struct Int8 {
   /// and stays in L1 while all rows pass it. out[r][tile][16].
   static void tiles_of_many(const std::uint8_t* const (&weights)[kUnpackedTiles], const Rows& prepared,
                             std::int64_t row, std::int64_t rows, std::int64_t k, float* out) {
+    [[maybe_unused]] const tiles::Session session;
     typename Plain::Block blocks[kChunkBlocks];
     std::memset(out, 0, static_cast<std::size_t>(rows) * Plain::kColumns * sizeof(float));
     for (std::int64_t b = 0; b < k / 32; b += kChunkBlocks) {
@@ -206,6 +261,9 @@ struct Int8 {
       for (std::int64_t i = 0; i < count; ++i)
         for (int t = 0; t < kUnpackedTiles; ++t) Plain::unpack(F::at(weights[t], b + i), t, blocks[i]);
       std::int64_t r = 0;
+      if constexpr (tiles::kHas)
+        for (; r + tiles::kRows <= rows; r += tiles::kRows)
+          add_tiles(blocks, prepared, row + r, b, count, out + r * Plain::kColumns);
       for (; r + kUnpackedRows <= rows; r += kUnpackedRows)
         add_chunk<kUnpackedRows>(blocks, prepared, row + r, b, count, out + r * Plain::kColumns);
       for (; r < rows; ++r) add_chunk<1>(blocks, prepared, row + r, b, count, out + r * Plain::kColumns);
@@ -229,6 +287,35 @@ struct Int8 {
     for (int r = 0; r < R; ++r)
       for (int h = 0; h < Plain::kParts; ++h) simd::store(out + r * Plain::kColumns + h * kLanes, acc[h][r]);
   }
+
+  /// add_chunk for the rows of a tile.
+  static void add_tiles(const typename Plain::Block* blocks, const Rows& prepared, std::int64_t row,
+                        std::int64_t b, std::int64_t count, float* out) {
+    Vf acc[tiles::kRows];
+    for (int r = 0; r < tiles::kRows; ++r) acc[r] = simd::load(out + r * kColumns);
+    for (std::int64_t i = 0; i < count; ++i) {
+      add_tile<0>(blocks + i, prepared, row, b + i, acc);
+      if constexpr (F::kSubs == 2) add_tile<1>(blocks + i, prepared, row, b + i, acc);
+    }
+    for (int r = 0; r < tiles::kRows; ++r) simd::store(out + r * kColumns, acc[r]);
+  }
+
+  template <int Sub>
+  static void add_tile(const typename Plain::Block* block, const Rows& prepared, std::int64_t row,
+                       std::int64_t b, Vf (&acc)[tiles::kRows]) {
+    constexpr int kCount = 8 / F::kSubs;
+    alignas(64) std::int32_t sums[tiles::kRows][kColumns];
+    const Block* first = static_cast<const Block*>(prepared[row]) + b;
+    tiles::multiply<kCount, F::kDepth == 0>(first->q + 16 * Sub, prepared.stride,
+                                            block->numbers[Sub * kCount], sums);
+    const Vf scale = Plain::scale(block, 0, Sub);
+    const Vf minimum = minimum_of<Plain>(block, 0, Sub);
+#pragma GCC unroll 16
+    for (int r = 0; r < tiles::kRows; ++r) {
+      const Block& a = static_cast<const Block*>(prepared[row + r])[b];
+      add_scaled<F, F::kOffset, Sub>(simd::iload(sums[r]), scale, minimum, a, acc[r]);
+    }
+  }
 };
 
 /// What kernels have in common whose activations stay f32.
@@ -239,6 +326,8 @@ struct FloatRows {
   }
   static bool in_place(const met::LinearArgs& args) { return args.norm_weight == nullptr; }
   static constexpr bool kUnpacks = false;
+  /// On AVX2 six rows and two vectors of columns are twelve sums: eight would not cover the latency of a sum.
+  static constexpr int kRows = kLanes == 8 ? 6 : kRowsAtOnce;
 };
 
 /// Weights widened to f32 times f32 activations. F::Wide(tile, b) widens the 32 k of block b.
@@ -258,11 +347,14 @@ struct Float : FloatRows {
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) x[r] = static_cast<const float*>(rows[r]) + b * 32;
       for (int i = 0; i < count; ++i) {
+        Vf w[kParts];
 #pragma GCC unroll 8
-        for (int h = 0; h < kParts; ++h) {
-          const Vf w = wide.load(i, h);
+        for (int h = 0; h < kParts; ++h) w[h] = wide.load(i, h);
 #pragma GCC unroll 8
-          for (int r = 0; r < R; ++r) acc[h][r] = simd::fma(w, simd::set1(x[r][i]), acc[h][r]);
+        for (int r = 0; r < R; ++r) {
+          const Vf value = simd::set1(x[r][i]);
+#pragma GCC unroll 8
+          for (int h = 0; h < kParts; ++h) acc[h][r] = simd::fma(w[h], value, acc[h][r]);
         }
       }
     }
@@ -363,7 +455,7 @@ void multiply(const met::LinearArgs& args, const Rows& prepared, const std::uint
 
 constexpr std::int64_t kRowChunk = 64;
 /// Rows that pay for unpacking a tile.
-constexpr std::int64_t kManyRows = 32;
+constexpr std::int64_t kManyRows = tiles::kHas ? 16 : 32;
 
 /// `multiply` for the rows of one chunk and one or two tiles: gate and up, or neighbouring columns.
 template <class K>
@@ -416,8 +508,8 @@ void multiply_units(const met::LinearArgs& args, const Rows& prepared, const std
     const std::uint8_t* tile = weights + static_cast<std::size_t>(u) * unit_bytes;
     const std::int64_t c = u * kColumns;
     std::int64_t r = row_begin;
-    if constexpr (kRowsAtOnce == 8)
-      for (; r + 8 <= row_end; r += 8) multiply<K, 8>(args, prepared, tile, r, c, columns, gated);
+    for (; r + K::kRows <= row_end; r += K::kRows)
+      multiply<K, K::kRows>(args, prepared, tile, r, c, columns, gated);
     for (; r + 4 <= row_end; r += 4) multiply<K, 4>(args, prepared, tile, r, c, columns, gated);
     for (; r + 2 <= row_end; r += 2) multiply<K, 2>(args, prepared, tile, r, c, columns, gated);
     if (r < row_end) multiply<K, 1>(args, prepared, tile, r, c, columns, gated);

@@ -121,7 +121,10 @@ struct Format {
     return {super, super + Scales::kSuperBytes + b % Scales::kSuperBlocks * kBlockBytes};
   }
   static simd::Vi weights(At at, int g, int h) { return Quants::weights(at.block + Scales::kBytes, g, h); }
-  static simd::Vi magnitudes(At at, int g, int h) { return simd::magnitude8(weights(at, g, h)); }
+  template <bool Odd>
+  static simd::Vi wide(At at, int g, int h) {
+    return simd::wide_bytes<Odd>(weights(at, g, h));
+  }
   static simd::Vf scale(At at, int h, int sub) { return Scales::scale(at, h, sub); }
   static simd::Vf minimum(At at, int h, int sub) { return Scales::minimum(at, h, sub); }
 
@@ -152,7 +155,8 @@ struct Format {
   }
 };
 
-/// Blocks of `Tiles` tiles side by side, with a byte for each number and f32 for each scale.
+/// Blocks of `Tiles` tiles side by side, with a byte (signed, where simd::kWideSigned: 16 bits)
+/// for each number and f32 for each scale.
 template <class F, int Tiles>
 struct Unpacked {
   static constexpr bool kMin = F::kMin;
@@ -162,11 +166,9 @@ struct Unpacked {
   static constexpr int kColumns = packed::kColumns * Tiles;
   static constexpr int kParts = packed::kParts * Tiles;
   static constexpr int kPartsAtOnce = F::kPartsAtOnce * Tiles;
-  // AVX-512 moves signed bytes by 128.
-  static constexpr bool kMagnitudes = kDepth == 0 && simd::kLanes < 16 && !simd::kSignedProducts;
+  static constexpr bool kWide = kDepth == 0 && simd::kWideSigned;
   struct Block {
-    alignas(64) std::uint8_t numbers[kBlock / 4][4 * kColumns];
-    alignas(64) std::uint8_t magnitudes[kMagnitudes ? kBlock / 4 : 0][4 * kColumns];
+    alignas(64) std::uint8_t numbers[kBlock / (kWide ? 2 : 4)][4 * kColumns];
     float scale[kSubs][kColumns];
     float minimum[kMin ? kSubs : 0][kColumns];
   };
@@ -178,9 +180,12 @@ struct Unpacked {
       const int h = tile * packed::kParts + part;
 #pragma GCC unroll 8
       for (int g = 0; g < kBlock / 4; ++g) {
-        simd::istore(to.numbers[g] + 4 * h * simd::kLanes, F::weights(at, g, part));
-        if constexpr (kMagnitudes)
-          simd::istore(to.magnitudes[g] + 4 * h * simd::kLanes, F::magnitudes(at, g, part));
+        if constexpr (kWide) {
+          simd::istore(to.numbers[2 * g] + 4 * h * simd::kLanes, F::template wide<false>(at, g, part));
+          simd::istore(to.numbers[2 * g + 1] + 4 * h * simd::kLanes, F::template wide<true>(at, g, part));
+        } else {
+          simd::istore(to.numbers[g] + 4 * h * simd::kLanes, F::weights(at, g, part));
+        }
       }
       for (int sub = 0; sub < kSubs; ++sub) {
         simd::store(to.scale[sub] + h * simd::kLanes, F::scale(at, part, sub));
@@ -189,9 +194,9 @@ struct Unpacked {
     }
   }
   static simd::Vi weights(At at, int g, int h) { return simd::iload(at->numbers[g] + 4 * h * simd::kLanes); }
-  static simd::Vi magnitudes(At at, int g, int h) {
-    if constexpr (!kMagnitudes) return weights(at, g, h);
-    return simd::iload(at->magnitudes[g] + 4 * h * simd::kLanes);
+  template <bool Odd>
+  static simd::Vi wide(At at, int g, int h) {
+    return simd::iload(at->numbers[2 * g + Odd] + 4 * h * simd::kLanes);
   }
   static simd::Vf scale(At at, int h, int sub) { return simd::load(at->scale[sub] + h * simd::kLanes); }
   static simd::Vf minimum(At at, int h, int sub) { return simd::load(at->minimum[sub] + h * simd::kLanes); }

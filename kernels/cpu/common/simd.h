@@ -98,7 +98,6 @@ inline Vi load_s8(const std::int8_t* p) {
 inline void store_s8(std::int8_t* p, Vi v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(v));
 }
-inline Vi magnitude8(Vi w) { return _mm512_abs_epi8(w); }
 /// In each 128 bits, bytes of `table` chosen by `index` (0 to 15).
 inline Vi lookup16(Table16 table, Vi index) {
   return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), index);
@@ -181,9 +180,18 @@ inline float sum(Vf v) {
   return _mm_cvtss_f32(_mm_add_ss(d, _mm_movehdup_ps(d)));
 }
 inline Vi multiply_bytes(Vi u, Vi s) { return _mm256_maddubs_epi16(u, s); }
-/// |w|, and a with its sign turned where w is negative (0 where w is 0): |w| * with_sign8(a, w) = w * a.
-inline Vi magnitude8(Vi w) { return _mm256_abs_epi8(w); }
-inline Vi with_sign8(Vi a, Vi w) { return _mm256_sign_epi8(a, w); }
+/// The signed bytes of w at even (Odd: odd) places, in 16 bits.
+template <bool Odd>
+inline Vi wide_bytes(Vi w) {
+  return _mm256_srai_epi16(Odd ? w : _mm256_slli_epi16(w, 8), 8);
+}
+inline Vi multiply_words(Vi a, Vi b) { return _mm256_madd_epi16(a, b); }
+/// Stores the lanes in 16 bits, each four in the order 0, 2, 1, 3.
+inline void store_s16_even_odd(std::int16_t* p, Vi v) {
+  const __m256i order = _mm256_shuffle_epi32(v, 0xD8);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm_packs_epi32(_mm256_castsi256_si128(order), _mm256_extracti128_si256(order, 1)));
+}
 inline Vi add16(Vi a, Vi b) { return _mm256_add_epi16(a, b); }
 inline Vi widen_pairs(Vi a) { return _mm256_madd_epi16(a, _mm256_set1_epi16(1)); }
 
@@ -290,11 +298,30 @@ inline float sum(Vf v) {
   return _mm_cvtss_f32(_mm_add_ss(d, _mm_shuffle_ps(d, d, 1)));
 }
 inline Vi multiply_bytes(Vi u, Vi s) { return _mm_maddubs_epi16(u, s); }
-inline Vi magnitude8(Vi w) { return _mm_abs_epi8(w); }
-inline Vi with_sign8(Vi a, Vi w) { return _mm_sign_epi8(a, w); }
+template <bool Odd>
+inline Vi wide_bytes(Vi w) {
+  return _mm_srai_epi16(Odd ? w : _mm_slli_epi16(w, 8), 8);
+}
+inline Vi multiply_words(Vi a, Vi b) { return _mm_madd_epi16(a, b); }
+inline void store_s16_even_odd(std::int16_t* p, Vi v) {
+  const __m128i order = _mm_shuffle_epi32(v, 0xD8);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi32(order, order));
+}
 inline Vi add16(Vi a, Vi b) { return _mm_add_epi16(a, b); }
 inline Vi widen_pairs(Vi a) { return _mm_madd_epi16(a, _mm_set1_epi16(1)); }
 
+#endif
+
+/// Signed bytes are widened to meet activations of 16 bits: on AVX2 |w| and sign(a, w) would take three of the four
+/// operations of a product to the two ports that multiply.
+#if defined(__x86_64__) && !defined(__AVX512VNNI__)
+constexpr bool kWideSigned = true;
+#else
+constexpr bool kWideSigned = false;
+template <bool Odd>
+Vi wide_bytes(Vi w) = delete;
+template <class V>
+V multiply_words(V a, V b) = delete;
 #endif
 
 #if !defined(__aarch64__)

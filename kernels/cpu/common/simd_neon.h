@@ -90,8 +90,6 @@ inline Vi multiply_bytes(Vi w, Vi a) {
   const int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8(y));
   return vreinterpretq_s32_s16(vpaddq_s16(low, vmull_high_s8(x, y)));
 }
-inline Vi magnitude8(Vi w) { return w; }
-inline Vi with_sign8(Vi a, Vi) { return a; }
 inline Vi add16(Vi a, Vi b) {
   return vreinterpretq_s32_s16(vaddq_s16(vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b)));
 }

@@ -119,10 +119,11 @@ Result<LinearPack> plan_linear_pack(DType type, std::int64_t n, std::int64_t k, 
   pack.tiles = (columns + kTileColumns - 1) / kTileColumns * (gated ? 2 : 1);
   pack.tile_bytes = format->tile_bytes(k);
   pack.packed_bytes = static_cast<std::size_t>(pack.tiles) * pack.tile_bytes;
-  // int8: 48 bytes a block of 32; f32: the row itself.
+  // int8: 48 bytes a block of 32, where signed bytes meet 16 bits 80; f32: the row itself.
   const bool bytes = mode == ActivationMode::kInt8 && info(type).block_elements > 1;
-  const std::size_t row =
-      bytes ? static_cast<std::size_t>(k / 32) * 48 : static_cast<std::size_t>(k) * sizeof(float);
+  const bool is_signed = type == DType::kQ8_0 || type == DType::kIQ4_NL || type == DType::kIQ4_XS;
+  const std::size_t row = bytes ? static_cast<std::size_t>(k / 32) * (is_signed ? 80 : 48)
+                                : static_cast<std::size_t>(k) * sizeof(float);
   pack.workspace_row_bytes = (row + 63) / 64 * 64;
   return pack;
 }
