@@ -26,7 +26,7 @@ void Answer::add(const AnswerPart& part) {
   entries.insert(entries.end(), part.entries.begin(), part.entries.end());
   logprob_sum += part.logprob_sum;
   if (part.finish) finish = part.finish;
-  const Segment::Kind kind = segment_kind(part.kind);
+  const Segment::Kind kind = part.refusal ? Segment::Kind::kRefusal : segment_kind(part.kind);
   const bool begins = part.kind == AnswerPart::Kind::kCallBegin;
   if (begins || segments.empty() || segments.back().kind != kind) {
     if (part.text.empty()) return;

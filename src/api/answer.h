@@ -30,8 +30,10 @@ struct TokenEntry {
 
 /// Why a choice ended, in wire terms.
 struct Finish {
-  std::string_view reason;  ///< "stop", "length", "tool_calls", "timeout"
-  json::Value stop_reason;  ///< the stop string, the stop token's id, or null
+  std::string_view reason;  ///< "stop", "length", "tool_calls", "timeout", "repetition"
+  json::Value stop_reason;  ///< the stop string, the stop token's id, what was found, or null
+  /// The text was ended before its own end.
+  bool cut() const { return reason == "length" || reason == "timeout" || reason == "repetition"; }
 };
 
 /// A part of one choice, of one kind, in order. The parts of a choice concatenate to the whole; the last one
@@ -42,6 +44,7 @@ struct AnswerPart {
   Kind kind = Kind::kContent;
   int call = 0;              ///< of the kCall kinds: which call of the choice
   bool custom = false;       ///< of the kCall kinds: of a custom tool, whose input stands for its arguments
+  bool refusal = false;      ///< of content: it declines what was asked
   std::string text;          ///< whole code points, as text::Piece says
   std::vector<TokenId> ids;  ///< each generated id once, the end token included
   std::vector<TokenEntry>
@@ -52,7 +55,7 @@ struct AnswerPart {
 
 /// A stretch of one kind: all the reasoning up to the content, the content up to a call, one call.
 struct Segment {
-  enum class Kind { kReasoning, kContent, kCall };
+  enum class Kind { kReasoning, kContent, kRefusal, kCall };
   Kind kind = Kind::kContent;
   std::string text;     ///< of a call: the JSON text of its arguments
   std::string name;     ///< of a call: the function
@@ -79,6 +82,8 @@ struct Usage {
   std::int64_t completion_tokens = 0;
   std::int64_t cached_tokens = 0;
   std::int64_t reasoning_tokens = 0;  ///< of completion_tokens
+  double first_token_s = 0;           ///< from the submission on; 0: there is none yet
+  double total_s = 0;                 ///< up to the last token so far
 };
 
 }  // namespace met::api

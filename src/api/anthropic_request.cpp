@@ -2,6 +2,8 @@
 #include <array>
 
 #include "api/anthropic.h"
+#include "api/anthropic_tools.h"
+#include "api/context_edits.h"
 #include "api/document_block.h"
 #include "api/fields.h"
 #include "api/lower.h"
@@ -45,7 +47,6 @@ constexpr Field kRest[] = {
     {"diagnostics", refuse_field},
     {"mcp_servers", refuse_field},
     {"container", refuse_field},
-    {"context_management", refuse_field},
     {"compaction", refuse_field},
     {"thread", refuse_field},
     {"fallbacks", refuse_field},
@@ -237,31 +238,6 @@ class Lowering {
   std::string reasoning_;
 };
 
-Result<void> lower_tools(const V& body, json::Object& chat) {
-  const V* tools = given(body, "tools");
-  if (tools == nullptr) return {};
-  if (!tools->is_array()) return invalid("tools", concat("tools must be an array, got ", shown(*tools)));
-  json::Array out;
-  for (std::size_t i = 0; i < tools->as_array().size(); ++i) {
-    const V& tool = tools->as_array()[i];
-    const std::string here = concat("tools[", i, "]");
-    const V* type = given(tool, "type");
-    if (type != nullptr && *type != V("custom"))
-      return unsupported("tools",
-                         concat(here, " has the type ", shown(*type), ", which this server does not run"));
-    MET_ASSIGN(const std::string name, need_text(tool, "name", "tools", here));
-    const V* schema = given(tool, "input_schema");
-    if (schema == nullptr || !schema->is_object()) return bad(here, ".input_schema must be an object");
-    json::Object function{{"name", name}};
-    if (const V* description = given(tool, "description")) function.append("description", *description);
-    function.append("parameters", *schema);
-    if (const V* strict = given(tool, "strict")) function.append("strict", *strict);
-    out.emplace_back(json::Object{{"type", "function"}, {"function", std::move(function)}});
-  }
-  if (!out.empty()) chat.append("tools", std::move(out));
-  return {};
-}
-
 Result<void> lower_tool_choice(const V& body, json::Object& chat) {
   const V* choice = given(body, "tool_choice");
   if (choice == nullptr) return {};
@@ -411,6 +387,10 @@ Result<GenerationRequest> parse(const V& body, const ParseContext& context, bool
   if (thinking.enabled) request->thinking.enabled = thinking.enabled;
   if (thinking.budget_tokens) request->thinking.budget_tokens = thinking.budget_tokens;
   if (!thinking.show) request->thinking.show = false;
+  if (const V* edits = given(body, "context_management")) {
+    MET_ASSIGN(request->context_edits, read_context_edits(*edits));
+  }
+  request->detect_refusals = false;  // what the model declines in its own words is text there
   request->ignored.insert(request->ignored.end(), ignored.begin(), ignored.end());
   return request;
 }

@@ -10,10 +10,11 @@ json::Value ids_json(const std::vector<TokenId>& ids) {
   return out;
 }
 
-json::Value content_logprobs(const std::vector<TokenEntry>& entries, bool as_ids) {
+json::Value content_logprobs(const std::vector<TokenEntry>& entries, bool as_ids, bool refusal) {
+  json::Value list = chat_logprobs_json(entries, as_ids);
   json::Object out;
-  out.append("content", chat_logprobs_json(entries, as_ids));
-  out.append("refusal", nullptr);
+  out.append("content", refusal ? json::Value() : list);
+  out.append("refusal", refusal ? std::move(list) : json::Value());
   return out;
 }
 
@@ -98,6 +99,7 @@ class ChatStream final : public Encoder {
 
   json::Value delta_json(const AnswerPart& part) const {
     using Kind = AnswerPart::Kind;
+    if (part.refusal) return json::Object{{"refusal", part.text}};
     if (part.kind == Kind::kContent) return json::Object{{"content", part.text}};
     if (part.kind == Kind::kReasoning)
       return json::Object{{"reasoning_content", part.text}, {"reasoning", part.text}};
@@ -119,7 +121,8 @@ class ChatStream final : public Encoder {
     out += "{\"index\":";
     out += std::to_string(part.choice);
     out += ",\"delta\":";
-    if (plain_ && part.kind == AnswerPart::Kind::kContent) {  // the common chunk: nothing but text
+    if (plain_ && part.kind == AnswerPart::Kind::kContent &&
+        !part.refusal) {  // the common chunk: nothing but text
       out += "{\"content\":";
       json::write_string(part.text, out);
       out += "},\"logprobs\":null,\"finish_reason\":null}]}\n\n";
@@ -127,7 +130,7 @@ class ChatStream final : public Encoder {
     }
     json::write(delta_json(part), out);
     out += ",\"logprobs\":";
-    json::write(logprobs_ ? content_logprobs(part.entries, as_ids_) : json::Value(), out);
+    json::write(logprobs_ ? content_logprobs(part.entries, as_ids_, part.refusal) : json::Value(), out);
     out += ",\"finish_reason\":null";
     if (ids_) {
       out += ",\"token_ids\":";
@@ -142,7 +145,8 @@ class ChatStream final : public Encoder {
     json::Object choice;
     choice.append("index", part.choice);
     choice.append("delta", json::Object{});
-    choice.append("logprobs", logprobs_ && !told ? content_logprobs(part.entries, as_ids_) : json::Value());
+    choice.append("logprobs",
+                  logprobs_ && !told ? content_logprobs(part.entries, as_ids_, part.refusal) : json::Value());
     choice.append("finish_reason", part.finish->reason);
     choice.append("stop_reason", part.finish->stop_reason);
     if (ids_) choice.append("token_ids", told ? json::Value(json::Array{}) : ids_json(part.ids));
@@ -198,9 +202,10 @@ class ChatCollect final : public Encoder {
     out.append("role", "assistant");
     const bool calls = answer.has(Segment::Kind::kCall);
     const bool content = answer.has(Segment::Kind::kContent);
-    out.append("content",
-               calls && !content ? json::Value() : json::Value(answer.text(Segment::Kind::kContent)));
-    out.append("refusal", nullptr);
+    const bool refusal = answer.has(Segment::Kind::kRefusal);
+    out.append("content", (calls || refusal) && !content ? json::Value()
+                                                         : json::Value(answer.text(Segment::Kind::kContent)));
+    out.append("refusal", refusal ? json::Value(answer.text(Segment::Kind::kRefusal)) : json::Value());
     if (answer.has(Segment::Kind::kReasoning)) {
       const std::string reasoning = answer.text(Segment::Kind::kReasoning);
       out.append("reasoning_content", reasoning);
@@ -226,7 +231,8 @@ class ChatCollect final : public Encoder {
     json::Object out;
     out.append("index", index);
     out.append("message", message(index, answer));
-    out.append("logprobs", request_.logprobs >= 0 ? content_logprobs(answer.entries, request_.tokens_as_ids)
+    out.append("logprobs", request_.logprobs >= 0 ? content_logprobs(answer.entries, request_.tokens_as_ids,
+                                                                     answer.has(Segment::Kind::kRefusal))
                                                   : json::Value());
     out.append("finish_reason", answer.finish ? json::Value(answer.finish->reason) : json::Value());
     out.append("stop_reason", answer.finish ? answer.finish->stop_reason : json::Value());

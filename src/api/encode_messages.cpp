@@ -16,7 +16,7 @@ json::Object usage_of(const Usage& usage) {
 
 /// A time limit pauses the turn: sent back, it is continued.
 std::string_view stop_reason(const Finish& finish) {
-  if (finish.reason == "length") return "max_tokens";
+  if (finish.reason == "length" || finish.reason == "repetition") return "max_tokens";
   if (finish.reason == "tool_calls") return "tool_use";
   if (finish.reason == "timeout") return "pause_turn";
   return finish.stop_reason.is_string() ? "stop_sequence" : "end_turn";
@@ -48,7 +48,8 @@ json::Value tool_use_id(const AnswerHead& head, int call) { return part_id("tool
 
 class MessagesCollect final : public Encoder {
  public:
-  explicit MessagesCollect(AnswerHead head) : head_(std::move(head)) {}
+  MessagesCollect(AnswerHead head, std::optional<json::Value> edits)
+      : head_(std::move(head)), edits_(std::move(edits)) {}
 
   void begin(const Usage&, std::string&) override {}
   void prompt(std::size_t, const std::vector<TokenEntry>&, std::string&) override {}
@@ -58,7 +59,9 @@ class MessagesCollect final : public Encoder {
     int calls = 0;
     for (const Segment& segment : answer_.segments)
       content.push_back(block(segment, static_cast<int>(content.size()), calls));
-    json::write(message_json(head_, std::move(content), answer_.finish, usage), out);
+    json::Object message = message_json(head_, std::move(content), answer_.finish, usage);
+    if (edits_) message.append("context_management", *edits_);
+    json::write(message, out);
   }
 
  private:
@@ -66,6 +69,7 @@ class MessagesCollect final : public Encoder {
     json::Object out;
     switch (segment.kind) {
       case Segment::Kind::kContent:
+      case Segment::Kind::kRefusal:
         out.append("type", "text");
         out.append("text", segment.text);
         break;
@@ -87,12 +91,14 @@ class MessagesCollect final : public Encoder {
   }
 
   AnswerHead head_;
+  std::optional<json::Value> edits_;  // of the context, where the request speaks of them
   Answer answer_;
 };
 
 class MessagesStream final : public Encoder {
  public:
-  explicit MessagesStream(AnswerHead head) : head_(std::move(head)) {}
+  MessagesStream(AnswerHead head, std::optional<json::Value> edits)
+      : head_(std::move(head)), edits_(std::move(edits)) {}
 
   void begin(const Usage& so_far, std::string& out) override {
     sse_begin("message_start", out);
@@ -132,6 +138,7 @@ class MessagesStream final : public Encoder {
     sse_begin("message_delta", out);
     sse_member("delta", json::Value(std::move(change)), out);
     sse_member("usage", json::Value(usage_of(usage)), out);
+    if (edits_) sse_member("context_management", *edits_, out);
     sse_end(out);
     sse_begin("message_stop", out);
     sse_end(out);
@@ -204,20 +211,28 @@ class MessagesStream final : public Encoder {
   }
 
   AnswerHead head_;
+  std::optional<json::Value> edits_;
   std::optional<Finish> finish_;
   Block open_ = Block::kNone;
   std::int64_t index_ = 0;
   int calls_ = 0;
 };
 
-}  // namespace
-
-std::unique_ptr<Encoder> messages_stream(AnswerHead head, const GenerationRequest&, const Prepared&) {
-  return std::make_unique<MessagesStream>(std::move(head));
+std::optional<json::Value> edits_of(const GenerationRequest& request, const Prepared& prepared) {
+  if (!request.context_edits) return std::nullopt;
+  return applied_edits_json(prepared.edits);
 }
 
-std::unique_ptr<Encoder> messages_collect(AnswerHead head, const GenerationRequest&, const Prepared&) {
-  return std::make_unique<MessagesCollect>(std::move(head));
+}  // namespace
+
+std::unique_ptr<Encoder> messages_stream(AnswerHead head, const GenerationRequest& request,
+                                         const Prepared& prepared) {
+  return std::make_unique<MessagesStream>(std::move(head), edits_of(request, prepared));
+}
+
+std::unique_ptr<Encoder> messages_collect(AnswerHead head, const GenerationRequest& request,
+                                          const Prepared& prepared) {
+  return std::make_unique<MessagesCollect>(std::move(head), edits_of(request, prepared));
 }
 
 }  // namespace met::api

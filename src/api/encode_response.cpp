@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "api/responses.h"
+#include "api/sealed.h"
 #include "api/sse.h"
 
 namespace met::api {
@@ -50,6 +51,8 @@ ResponseEncoder::ResponseEncoder(AnswerHead head, const ResponseRequest& request
       background_(request.background),
       as_ids_(generation.tokens_as_ids),
       logprobs_(generation.logprobs >= 0),
+      seals_reasoning_(request.seals_reasoning),
+      namespaces_(request.namespaces),
       status_(request.background ? ResponseStatus::kQueued : ResponseStatus::kInProgress) {
   echo_.append("model", head_.model);
   echo_.append("temperature", generation.sampling.temperature);
@@ -100,7 +103,7 @@ void ResponseEncoder::part(const AnswerPart& part, const Usage&, std::string& ou
   start(out);
   switch (part.kind) {
     case Kind::kContent:
-      if (!part.text.empty()) text(Open::kMessage, part, out);
+      if (!part.text.empty()) text(part.refusal ? Open::kRefusal : Open::kMessage, part, out);
       break;
     case Kind::kReasoning:
       if (!part.text.empty()) text(Open::kReasoning, part, out);
@@ -121,7 +124,7 @@ void ResponseEncoder::part(const AnswerPart& part, const Usage&, std::string& ou
       sse_end(out);
       break;
     case Kind::kCallEnd:
-      close(part.finish && part.finish->reason == "length" ? "incomplete" : "completed", out);
+      close(part.finish && part.finish->cut() ? "incomplete" : "completed", out);
       break;
   }
   if (part.finish) finish_ = part.finish;
@@ -146,13 +149,16 @@ void ResponseEncoder::open_call(const AnswerPart& begin, std::string& out) {
                     {"type", begin.custom ? "custom_tool_call" : "function_call"}};
   item.append("status", "in_progress");
   item.append("call_id", part_id("call_", head_, 0, index));
-  item.append("name", begin.text);
+  const auto grouped = namespaces_.find(begin.text);
+  item.append("name", grouped == namespaces_.end() ? begin.text : grouped->second.name);
+  if (grouped != namespaces_.end()) item.append("namespace", grouped->second.space);
   item.append(begin.custom ? "input" : "arguments", "");
   open_item(Open::kCall, std::move(item), out);
 }
 
 /// The open text as a content part.
 json::Value ResponseEncoder::part_json() const {
+  if (open_ == Open::kRefusal) return json::Object{{"type", "refusal"}, {"refusal", text_}};
   json::Object out{{"type", open_ == Open::kMessage ? "output_text" : "reasoning_text"}, {"text", text_}};
   if (open_ != Open::kMessage) return out;
   out.append("annotations", json::Array{});
@@ -161,7 +167,7 @@ json::Value ResponseEncoder::part_json() const {
 }
 
 void ResponseEncoder::open_text(Open kind, std::string& out) {
-  const bool message = kind == Open::kMessage;
+  const bool message = kind != Open::kReasoning;
   json::Object item{{"id", part_id(message ? "msg_" : "rs_", head_, 0, static_cast<int>(output_.size()))}};
   item.append("type", message ? "message" : "reasoning");
   item.append("status", "in_progress");
@@ -190,7 +196,10 @@ void ResponseEncoder::text(Open kind, const AnswerPart& part, std::string& out) 
   entries_.insert(entries_.end(), part.entries.begin(), part.entries.end());
   if (!stream_) return;
   const bool message = kind == Open::kMessage;
-  event(message ? "response.output_text.delta" : "response.reasoning_text.delta", out);
+  event(message                  ? "response.output_text.delta"
+        : kind == Open::kRefusal ? "response.refusal.delta"
+                                 : "response.reasoning_text.delta",
+        out);
   sse_member("item_id", item_id_, out);
   sse_member("output_index", std::ssize(output_), out);
   sse_member("content_index", 0, out);
@@ -205,6 +214,7 @@ void ResponseEncoder::close_text(std::string_view status, std::string& out) {
   const bool message = open_ == Open::kMessage;
   const json::Value part = part_json();
   item_.set("content", json::Array{part});
+  if (seals_reasoning_ && open_ == Open::kReasoning) item_.set("encrypted_content", sealed(text_));
   item_.set("status", status);
   if (!stream_) return;
   const auto place = [&] {
@@ -212,9 +222,13 @@ void ResponseEncoder::close_text(std::string_view status, std::string& out) {
     sse_member("output_index", std::ssize(output_), out);
     sse_member("content_index", 0, out);
   };
-  event(message ? "response.output_text.done" : "response.reasoning_text.done", out);
+  const bool refusal = open_ == Open::kRefusal;
+  event(message   ? "response.output_text.done"
+        : refusal ? "response.refusal.done"
+                  : "response.reasoning_text.done",
+        out);
   place();
-  sse_member("text", text_, out);
+  sse_member(refusal ? "refusal" : "text", text_, out);
   if (message) sse_member("logprobs", *part.find("logprobs"), out);
   sse_end(out);
   event("response.content_part.done", out);
@@ -254,13 +268,12 @@ void ResponseEncoder::end(const Usage& usage, std::string& out) {
   start(out);
   usage_ = usage;
   const std::string_view reason = finish_ ? finish_->reason : "stop";
-  const bool whole_answer = reason != "length" && reason != "timeout";
   if (open_ == Open::kNone && output_.empty()) open_text(Open::kMessage, out);
-  close(whole_answer ? "completed" : "incomplete", out);
+  close(finish_ && finish_->cut() ? "incomplete" : "completed", out);
   status_ = ResponseStatus::kCompleted;
-  if (reason == "length") {
+  if (reason == "length" || reason == "repetition") {
     status_ = ResponseStatus::kIncomplete;
-    incomplete_ = json::Object{{"reason", "max_output_tokens"}};
+    incomplete_ = json::Object{{"reason", reason == "length" ? "max_output_tokens" : "repetition"}};
   } else if (reason == "timeout") {
     status_ = ResponseStatus::kFailed;
     error_ = json::Object{{"code", "server_error"}, {"message", "the request's time limit has passed"}};

@@ -1,5 +1,7 @@
 #include "api/encoder.h"
 
+#include <cmath>
+
 #include "core/concat.h"
 
 namespace met::api {
@@ -32,12 +34,24 @@ void Encoder::keepalive(std::string& out) { out += ": keep-alive\n\n"; }
 json::Value usage_json(const Usage& usage) {
   json::Object details;
   details.append("cached_tokens", usage.cached_tokens);
+  details.append("audio_tokens", 0);
+  json::Object completion{{"reasoning_tokens", usage.reasoning_tokens}};
+  for (const char* none : {"accepted_prediction_tokens", "rejected_prediction_tokens", "audio_tokens"})
+    completion.append(none, 0);
   json::Object out;
   out.append("prompt_tokens", usage.prompt_tokens);
   out.append("completion_tokens", usage.completion_tokens);
   out.append("total_tokens", usage.prompt_tokens + usage.completion_tokens);
   out.append("prompt_tokens_details", std::move(details));
-  out.append("completion_tokens_details", json::Object{{"reasoning_tokens", usage.reasoning_tokens}});
+  out.append("completion_tokens_details", std::move(completion));
+  const double decode_s = usage.total_s - usage.first_token_s;
+  const auto ms = [](double seconds) { return std::round(seconds * 1e6) / 1e3; };
+  out.append("time_to_first_token_ms", ms(usage.first_token_s));
+  out.append("decode_time_ms", ms(decode_s));
+  out.append("total_time_ms", ms(usage.total_s));
+  const double later = static_cast<double>(usage.completion_tokens) - 1;
+  out.append("response_tokens_per_second",
+             decode_s > 0 && later > 0 ? std::round(later / decode_s * 1e3) / 1e3 : 0.0);
   return out;
 }
 

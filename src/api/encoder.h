@@ -49,7 +49,8 @@ std::unique_ptr<Encoder> completion_collect(AnswerHead head, const GenerationReq
                                             const Prepared& prepared);
 
 /// {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details": {"cached_tokens"},
-/// "completion_tokens_details": {"reasoning_tokens"}}
+/// "completion_tokens_details": {"reasoning_tokens"}} and the times of the first and the last token. The rate is that of
+/// the tokens behind the first.
 json::Value usage_json(const Usage& usage);
 
 /// An id that belongs to an answer: `prefix`, the answer's random digits, choice and index. The same for one

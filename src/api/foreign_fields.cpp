@@ -1,6 +1,7 @@
 // Names of vLLM, SGLang and llama.cpp that have no effect here or whose effect is lacking: a client is told, never
 // left to wonder.
 #include <algorithm>
+#include <tuple>
 
 #include "api/fields.h"
 #include "api/grammar_fields.h"
@@ -42,6 +43,37 @@ Result<void> read_n_predict(const Field& field, const V& value, R& r, const C&) 
   return {};
 }
 
+/// vLLM's end of an answer that repeats itself. `max_pattern_size` 0 switches it off.
+Result<void> read_repetition(const Field& field, const V& value, R& r, const C&) {
+  if (!value.is_object())
+    return invalid(std::string(field.name), concat(field.name, " must be an object, got ", shown(value)));
+  constexpr double kPatternMax = 2048;
+  int least = 0;
+  for (const auto& [name, slot, most] :
+       {std::tuple{"max_pattern_size", &r.repetition.max_pattern, kPatternMax},
+        std::tuple{"min_pattern_size", &least, kPatternMax},
+        std::tuple{"min_count", &r.repetition.min_count, kInt32}}) {
+    const V* v = value.find(name);
+    if (v == nullptr || v->is_null()) continue;
+    const std::string place = concat(field.name, ".", name);
+    auto number = read_integer({.name = place, .slot = K::kInteger, .min = 0, .max = most}, *v);
+    if (!number) return invalid(std::string(field.name), number.error().message);
+    *slot = static_cast<int>(*number);
+  }
+  r.repetition.min_pattern = std::max(least, 1);
+  if (least > r.repetition.max_pattern)
+    return invalid(std::string(field.name),
+                   concat("repetition_detection.min_pattern_size is ", least,
+                          ", more than max_pattern_size, which is ", r.repetition.max_pattern));
+  if (r.repetition.on() && r.repetition.min_count < 2)
+    return invalid(std::string(field.name),
+                   concat("repetition_detection.min_count must be at least 2, got ", r.repetition.min_count));
+  for (const auto& [name, unused] : value.as_object())
+    if (name != "max_pattern_size" && name != "min_pattern_size" && name != "min_count")
+      r.ignored.push_back(concat(field.name, ".", name));
+  return {};
+}
+
 template <grammar::Kind kKind>
 Result<void> read_grammar(const Field& field, const V& value, R& r, const C&) {
   MET_ASSIGN(auto spec, read_notation(field.name, kKind, value));
@@ -52,6 +84,7 @@ constexpr Field kForeign[] = {
     // other names for what we have
     {"n_predict", read_n_predict, -1, 1e15},
     {"no_stop_trim", [](R& r) -> bool& { return r.include_stop_str_in_output; }},
+    {"repetition_detection", read_repetition},
     {"regex", read_grammar<grammar::Kind::kRegex>},
     {"ebnf", read_grammar<grammar::Kind::kEbnf>},
     // without effect on the text: speed, place and labels
@@ -102,7 +135,6 @@ constexpr Field kForeign[] = {
     {"timings_per_token", refuse_field},
     {"return_progress", refuse_field},
     {"post_sampling_probs", refuse_field},
-    {"repetition_detection", refuse_field},
 };
 
 }  // namespace

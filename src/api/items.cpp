@@ -5,6 +5,7 @@
 #include "api/custom_tools.h"
 #include "api/fields.h"
 #include "api/lower.h"
+#include "api/sealed.h"
 #include "core/concat.h"
 #include "core/utf8.h"
 
@@ -91,6 +92,10 @@ Result<json::Object> read_call(std::string_view kind, const V& item, const Place
     MET_ASSIGN(std::string text, place.text(item, name));
     out.append(name, std::move(text));
   }
+  if (given(item, "namespace") != nullptr) {
+    MET_ASSIGN(std::string space, place.text(item, "namespace"));
+    out.append("namespace", std::move(space));
+  }
   out.append("status", "completed");
   return out;
 }
@@ -120,6 +125,15 @@ Result<json::Object> read_reasoning(const V& item, const Place& place) {
     if (list != nullptr)
       for (const V& part : list->as_array()) MET_TRY(place.text(part, "text"));
     out.append(name, list != nullptr ? *list : V(json::Array{}));
+  }
+  if (const V* kept = given(item, "encrypted_content")) {
+    if (!kept->is_string())
+      return place.bad(concat(".encrypted_content must be a string, got ", shown(*kept)));
+    std::optional<std::string> text =
+        unsealed(kept->as_string());  // of another server it is not ours to read
+    if (text && out.find("content")->as_array().empty())
+      out.set("content",
+              json::Array{V(json::Object{{"type", "reasoning_text"}, {"text", std::move(*text)}})});
   }
   out.append("status", "completed");
   return out;
@@ -223,7 +237,10 @@ class Conversion {
     called_ = true;
     const V* input = item.find("input");  // of a custom tool
     V arguments = input != nullptr ? custom_arguments(input->as_string()) : *item.find("arguments");
-    json::Object function{{"name", *item.find("name")}, {"arguments", std::move(arguments)}};
+    const std::string& name = item.find("name")->as_string();
+    const V* space = item.find("namespace");
+    json::Object function{{"name", space == nullptr ? name : grouped_name(space->as_string(), name)}};
+    function.append("arguments", std::move(arguments));
     json::Object call{{"id", *item.find("call_id")}, {"type", "function"}};
     call.append("function", std::move(function));
     message.find("tool_calls")->as_array().emplace_back(std::move(call));
@@ -261,6 +278,10 @@ Result<json::Array> read_items(const V& items, std::string_view field, bool refe
     out.push_back(std::move(item));
   }
   return out;
+}
+
+std::string grouped_name(std::string_view space, std::string_view name) {
+  return concat(space, space.ends_with("__") ? "" : "__", name);
 }
 
 const std::string* reference_of(const V& item) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +29,9 @@ json::Value user_item(std::string text);
 
 /// Prefix of the id that an item of this type gets: "msg_", "fc_", "rs_"….
 std::string_view id_prefix(const json::Value& item);
+
+/// What the model knows a function of a namespace as.
+std::string grouped_name(std::string_view space, std::string_view name);
 
 /// The chat messages that the items say. What an assistant thinks, says and calls in a row is one message.
 /// Errors: an output whose call is missing.

@@ -98,24 +98,57 @@ Ids ids_of(const RenderedPrompt& prompt, const RenderOptions& options, const Mod
 
 constexpr std::size_t kCompactAbove = 4;  // messages
 
+/// A conversation on its way into a prompt.
+struct Conversation {
+  json::Array messages;
+  RenderedPrompt prompt;
+  Ids ids;
+};
+
+Result<Conversation> conversation_of(json::Array messages, const RenderOptions& options,
+                                     const ModelText& model) {
+  Conversation out{.messages = std::move(messages)};
+  MET_ASSIGN(out.prompt, rendered(out.messages, options, model));
+  out.ids = ids_of(out.prompt, options, model);
+  return out;
+}
+
+/// What the request wants cleared.
+Result<std::vector<AppliedEdit>> edit_context(const GenerationRequest& request, const RenderOptions& options,
+                                              const ModelText& model, Conversation& conversation) {
+  std::vector<AppliedEdit> applied;
+  if (!request.context_edits) return applied;
+  for (const ContextEdit& edit : *request.context_edits) {
+    const std::int64_t tokens = std::ssize(conversation.ids);
+    const std::int64_t fill = edit.trigger_counts_uses ? tool_uses(conversation.messages) : tokens;
+    if (edit.kind == ContextEdit::Kind::kToolUses && fill <= edit.trigger) continue;
+    EditedMessages shorter = edited(conversation.messages, edit);
+    if (shorter.cleared == 0) continue;
+    MET_ASSIGN(Conversation next, conversation_of(std::move(shorter.messages), options, model));
+    const std::int64_t gain = tokens - std::ssize(next.ids);
+    if (edit.kind == ContextEdit::Kind::kToolUses && gain < edit.clear_at_least) continue;
+    conversation = std::move(next);
+    applied.push_back({.kind = edit.kind, .cleared = shorter.cleared, .tokens = gain});
+  }
+  return applied;
+}
+
 /// The prompt of a chat. One that fills `compact_from` of the context or more is shortened, at each turn by the
 /// stage that its fill calls for and never by one that was done (C1).
 Result<RenderedPrompt> chat_prompt(const GenerationRequest& request, const ModelText& model,
                                    std::int64_t max_seq_len, double compact_from, Prepared& out) {
   MET_ASSIGN(const RenderOptions options, render_options(request, model));
-  MET_ASSIGN(RenderedPrompt prompt, rendered(request.messages, options, model));
-  out.prompts.push_back({.ids = ids_of(prompt, options, model)});
-  if (compact_from <= 0) return prompt;
-  json::Array messages = request.messages;
-  for (int stage = 0; stage <= static_cast<int>(CompactionStage::kLastFour); ++stage) {
-    const double fill = static_cast<double>(out.prompts[0].ids.size()) / static_cast<double>(max_seq_len);
-    if (fill < compact_from || messages.size() <= kCompactAbove) break;
+  MET_ASSIGN(Conversation now, conversation_of(request.messages, options, model));
+  MET_ASSIGN(out.edits, edit_context(request, options, model, now));
+  for (int stage = 0; compact_from > 0 && stage <= static_cast<int>(CompactionStage::kLastFour); ++stage) {
+    const double fill = static_cast<double>(now.ids.size()) / static_cast<double>(max_seq_len);
+    if (fill < compact_from || now.messages.size() <= kCompactAbove) break;
     stage = std::max(stage, static_cast<int>(compaction_stage(fill)));
-    messages = compacted(messages, static_cast<CompactionStage>(stage), out.cuts);
-    MET_ASSIGN(prompt, rendered(messages, options, model));
-    out.prompts[0].ids = ids_of(prompt, options, model);
+    json::Array shorter = compacted(now.messages, static_cast<CompactionStage>(stage), out.cuts);
+    MET_ASSIGN(now, conversation_of(std::move(shorter), options, model));
   }
-  return prompt;
+  out.prompts.push_back({.ids = std::move(now.ids)});
+  return std::move(now.prompt);
 }
 
 }  // namespace
@@ -123,6 +156,15 @@ Result<RenderedPrompt> chat_prompt(const GenerationRequest& request, const Model
 Result<Ids> prompt_ids(const GenerationRequest& request, const ModelText& model) {
   MET_ASSIGN(const RenderOptions options, render_options(request, model));
   return chat_ids(request.messages, options, model);
+}
+
+Result<PromptSize> prompt_size(const GenerationRequest& request, const ModelText& model) {
+  MET_ASSIGN(const RenderOptions options, render_options(request, model));
+  MET_ASSIGN(Conversation now, conversation_of(request.messages, options, model));
+  PromptSize out{.before_edits = std::ssize(now.ids)};
+  MET_TRY(edit_context(request, options, model, now));
+  out.tokens = std::ssize(now.ids);
+  return out;
 }
 
 Result<Ids> chat_ids(const json::Array& messages, const RenderOptions& options, const ModelText& model) {

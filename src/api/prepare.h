@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/compaction.h"
+#include "api/context_edits.h"
 #include "api/error.h"
 #include "api/model_text.h"
 #include "api/request.h"
@@ -24,7 +25,8 @@ struct Prompt {
 
 /// What a handler submits: the prompts, and what they are sampled with.
 struct Prepared {
-  Cuts cuts;  ///< what the conversation lost to fit
+  Cuts cuts;                       ///< what the conversation lost to fit
+  std::vector<AppliedEdit> edits;  ///< what it lost because the request said so
   std::vector<Prompt> prompts;
   sampling::SamplingParams sampling;                       ///< the request's, with words and breakers as ids
   text::AnswerFormat format;                               ///< how the answer is read
@@ -38,8 +40,14 @@ struct Prepared {
 std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, const ModelText& model,
                                           std::int64_t max_seq_len, double compact_from = 0);
 
-/// The ids of a chat request's prompt, however long.
+/// The ids of a chat request's prompt, however long, before anything is cleared.
 Result<std::vector<TokenId>> prompt_ids(const GenerationRequest& request, const ModelText& model);
+/// Tokens of that prompt.
+struct PromptSize {
+  std::int64_t tokens = 0;
+  std::int64_t before_edits = 0;
+};
+Result<PromptSize> prompt_size(const GenerationRequest& request, const ModelText& model);
 /// The ids of one prompt of a chat.
 Result<std::vector<TokenId>> chat_ids(const json::Array& messages, const RenderOptions& options,
                                       const ModelText& model);

@@ -41,6 +41,27 @@ struct Thinking {
   bool show = true;                           ///< false: the answer comes without its reasoning
 };
 
+/// What may leave a conversation before it is rendered: see context_edits.h.
+struct ContextEdit {
+  enum class Kind { kThinking, kToolUses };
+  Kind kind = Kind::kThinking;
+  std::int64_t keep = 1;             ///< the last turns with reasoning, or uses of tools, that stay
+  std::int64_t trigger = 100'000;    ///< of tool uses: only a prompt of more tokens is edited
+  bool trigger_counts_uses = false;  ///< … of more uses
+  std::int64_t clear_at_least = 0;   ///< tokens; a smaller gain is none
+  std::vector<std::string> exclude;  ///< tools that keep their results
+  bool clear_inputs = false;         ///< the calls' arguments go too
+  std::vector<std::string> clear_inputs_of;
+};
+
+/// When an answer that repeats itself ends: at `min_count` equal patterns of ids, one behind the other.
+struct RepetitionRule {
+  int min_pattern = 1;  ///< ids of the smallest pattern that counts
+  int max_pattern = 0;  ///< of the largest; 0: off
+  int min_count = 0;
+  bool on() const { return max_pattern > 0; }
+};
+
 struct GenerationRequest {
   std::string model;
 
@@ -49,6 +70,8 @@ struct GenerationRequest {
   std::vector<PromptInput> prompts;
   std::optional<bool> add_generation_prompt;
   bool continue_final_message = false;
+  std::optional<std::vector<ContextEdit>>
+      context_edits;  ///< in order; absent: the request does not speak of them
   std::optional<bool>
       add_special_tokens;  ///< BOS and the like; by themselves prompts get them and chats do not
   json::Object chat_template_kwargs;
@@ -74,10 +97,12 @@ struct GenerationRequest {
   std::vector<std::string> stop;
   std::vector<TokenId> stop_token_ids;
   bool include_stop_str_in_output = false;
+  RepetitionRule repetition;
   std::optional<double> timeout_s;
 
   // what to tell
   bool stream = false;
+  bool detect_refusals = false;  ///< an answer that declines is a refusal, not content
   bool include_usage = false;
   bool continuous_usage_stats = false;
   bool echo = false;
@@ -103,6 +128,7 @@ struct ParseContext {
   std::vector<std::string> models;  ///< served names, the default first
   config::GenerationDefaults defaults;
   std::int64_t vocabulary = 0;  ///< ids are below this
+  bool detect_refusals = false;
   int n_max = 128;
   int prompts_max = 1024;
 };

@@ -325,6 +325,7 @@ Result<GenerationRequest> parse_chat(const V& body, const C& context) {
       return invalid("continue_final_message",
                      "continue_final_message needs an assistant message at the end");
   }
+  r.detect_refusals = context.detect_refusals;
   MET_TRY(check_tool_choice(r));
   MET_TRY(check_together(body, r));
   return r;

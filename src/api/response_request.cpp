@@ -120,6 +120,43 @@ Result<void> read_state(const V& body, ResponseRequest& r) {
   return {};
 }
 
+/// What OpenAI runs itself: a model that is never told of them answers without.
+constexpr std::string_view kHosted[] = {
+    "web_search",  "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11",
+    "file_search", "code_interpreter",      "image_generation",   "tool_search",
+    "mcp",         "computer_use_preview",  "computer",           "programmatic_tool_calling",
+};
+
+/// A function or custom tool of `tools`, named `name` for the model.
+Result<void> lower_tool(const V& tool, const std::string& type, const std::string& name, json::Array& out) {
+  json::Object definition{{"name", name}};
+  for (const char* key : {"description", "parameters", "strict", "format"})
+    if (const V* v = given(tool, key)) definition.append(key, *v);
+  out.emplace_back(json::Object{{"type", type}, {type, std::move(definition)}});
+  return {};
+}
+
+/// {"type": "namespace", "name", "tools"}: its functions, each under the namespace's name and its own.
+Result<void> lower_namespace(const V& space, const std::string& here, ResponseRequest& r, json::Array& out) {
+  MET_ASSIGN(const std::string space_name, need_text(space, "name", "tools", here));
+  const V* tools = given(space, "tools");
+  if (tools == nullptr || !tools->is_array())
+    return invalid("tools", concat(here, ".tools must be an array"));
+  for (std::size_t i = 0; i < tools->as_array().size(); ++i) {
+    const V& tool = tools->as_array()[i];
+    const std::string place = concat(here, ".tools[", i, "]");
+    MET_ASSIGN(const std::string type, need_text(tool, "type", "tools", place));
+    if (type != "function" && type != "custom")
+      return unsupported("tools",
+                         concat(place, " has the type ", shown(V(type)), ", which no namespace holds"));
+    MET_ASSIGN(const std::string name, need_text(tool, "name", "tools", place));
+    const std::string full = grouped_name(space_name, name);
+    r.namespaces.insert_or_assign(full, ResponseRequest::Grouped{name, space_name});
+    MET_TRY(lower_tool(tool, type, full, out));
+  }
+  return {};
+}
+
 Result<void> lower_tools(const V& body, ResponseRequest& r) {
   const V* tools = given(body, "tools");
   if (tools == nullptr) return {};
@@ -129,14 +166,17 @@ Result<void> lower_tools(const V& body, ResponseRequest& r) {
     const V& tool = tools->as_array()[i];
     const std::string here = concat("tools[", i, "]");
     MET_ASSIGN(const std::string type, need_text(tool, "type", "tools", here));
-    if (type != "function" && type != "custom")
+    if (type == "namespace") {
+      MET_TRY(lower_namespace(tool, here, r, out));
+    } else if (std::ranges::find(kHosted, type) != std::end(kHosted)) {
+      r.ignored.push_back(concat(here, ".", type));
+    } else if (type != "function" && type != "custom") {
       return unsupported("tools",
-                         concat(here, " has the type ", shown(V(type)), ", which this server does not run"));
-    MET_ASSIGN(const std::string name, need_text(tool, "name", "tools", here));
-    json::Object definition{{"name", name}};
-    for (const char* key : {"description", "parameters", "strict", "format"})
-      if (const V* v = given(tool, key)) definition.append(key, *v);
-    out.emplace_back(json::Object{{"type", type}, {type, std::move(definition)}});
+                         concat(here, " has the type ", shown(V(type)), ", which this server does not know"));
+    } else {
+      MET_ASSIGN(const std::string name, need_text(tool, "name", "tools", here));
+      MET_TRY(lower_tool(tool, type, name, out));
+    }
   }
   if (!out.empty()) r.chat.append("tools", std::move(out));
   return {};
@@ -197,25 +237,35 @@ Result<void> lower_text(const V& body, ResponseRequest& r) {
   return {};
 }
 
-Result<bool> wants_logprobs(const V& body) {
+/// What else the answer is to have.
+struct Includes {
+  bool logprobs = false;
+  bool sealed_reasoning = false;
+};
+
+Result<Includes> read_includes(const V& body) {
+  Includes out;
   const V* include = given(body, "include");
-  if (include == nullptr) return false;
+  if (include == nullptr) return out;
   MET_ASSIGN(const std::vector<std::string> names, read_texts("include", *include));
   for (const std::string& name : names)
     if (std::ranges::find(kIncludes, name) == std::end(kIncludes))
       return invalid("include",
                      concat("include has ", shown(V(name)), ", which is nothing that can be included"));
-  return std::ranges::find(names, kIncludes[0]) != names.end();
+  out.logprobs = std::ranges::find(names, kIncludes[0]) != names.end();
+  out.sealed_reasoning = std::ranges::find(names, kIncludes[1]) != names.end();
+  return out;
 }
 
 Result<void> lower_answer(const V& body, ResponseRequest& r) {
   if (const V* most = given(body, "max_output_tokens")) r.chat.append("max_completion_tokens", *most);
-  MET_ASSIGN(const bool logprobs, wants_logprobs(body));
+  MET_ASSIGN(const Includes includes, read_includes(body));
+  r.seals_reasoning = includes.sealed_reasoning;
   const V* top = given(body, "top_logprobs");
   if (top != nullptr)
     MET_TRY(
         read_integer({.name = "top_logprobs", .slot = Field::Known::kInteger, .min = 0, .max = 20}, *top));
-  if (logprobs) {
+  if (includes.logprobs) {
     r.chat.append("logprobs", true);
     if (top != nullptr) r.chat.append("top_logprobs", *top);
   }

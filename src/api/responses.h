@@ -2,6 +2,8 @@
 // Source: the public reference of POST /v1/responses and its streaming events.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,9 +24,16 @@ struct ResponseRequest {
   std::optional<std::string> instructions;
   bool store = true;
   bool background = false;
-  bool truncates = false;  ///< truncation "auto": old items may go to make the context fit
-  json::Object echo;       ///< what the response object repeats
-  json::Object chat;       ///< the lowered body, without messages
+  /// Functions that the request groups, by the name that the model knows: where a call of one belongs.
+  struct Grouped {
+    std::string name;
+    std::string space;
+  };
+  std::map<std::string, Grouped, std::less<>> namespaces;
+  bool seals_reasoning = false;  ///< include "reasoning.encrypted_content"
+  bool truncates = false;        ///< truncation "auto": old items may go to make the context fit
+  json::Object echo;             ///< what the response object repeats
+  json::Object chat;             ///< the lowered body, without messages
   std::vector<std::string> ignored;
 };
 
@@ -56,7 +65,7 @@ class ResponseEncoder final : public Encoder {
   ResponseStatus status() const { return status_; }
 
  private:
-  enum class Open { kNone, kMessage, kReasoning, kCall };
+  enum class Open { kNone, kMessage, kRefusal, kReasoning, kCall };
 
   void event(std::string_view type, std::string& out);
   void whole(std::string_view type, std::string& out);
@@ -76,6 +85,8 @@ class ResponseEncoder final : public Encoder {
   bool background_;
   bool as_ids_;
   bool logprobs_;
+  bool seals_reasoning_;
+  std::map<std::string, ResponseRequest::Grouped, std::less<>> namespaces_;
   ResponseStatus status_ = ResponseStatus::kInProgress;
   json::Array output_;  // items that are complete
   json::Value error_;

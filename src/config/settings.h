@@ -67,6 +67,7 @@ struct Settings {
   double step_timeout_s = 60;
   double request_timeout = 300;
   double auto_compact = 0;
+  bool detect_refusals = false;
   // server
   std::string bind = "127.0.0.1";
   std::int64_t port = 8888;
@@ -87,6 +88,7 @@ struct Settings {
   std::int64_t max_body_bytes = 32 << 20;
   double header_timeout_s = 30;
   double body_timeout_s = 300;
+  std::int64_t body_min_rate = 240;
   double idle_timeout_s = 75;
   double sse_keepalive_s = 15;
   double shutdown_timeout = 15;

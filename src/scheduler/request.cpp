@@ -16,8 +16,8 @@ std::string_view name(FinishReason reason) {
       return "context";
     case FinishReason::kTimeout:
       return "timeout";
-    case FinishReason::kGuard:
-      return "guard";
+    case FinishReason::kRepetition:
+      return "repetition";
   }
   return "unknown";
 }
@@ -60,6 +60,8 @@ std::string_view name(EndClass end) {
       return "error";
     case EndClass::kTimeout:
       return "timeout";
+    case EndClass::kRepetition:
+      return "repetition";
   }
   return "unknown";
 }

@@ -38,7 +38,7 @@ struct Request {
   int n = 1;           ///< sequences forked from one prompt (B6); events carry `choice`
 };
 
-enum class FinishReason { kEos, kStopToken, kStopText, kLength, kContext, kTimeout, kGuard };
+enum class FinishReason { kEos, kStopToken, kStopText, kLength, kContext, kTimeout, kRepetition };
 std::string_view name(FinishReason reason);
 
 struct TokenLogprob {
@@ -101,8 +101,8 @@ enum class WaitReason : std::uint8_t {
 inline constexpr int kWaitReasons = 10;
 
 /// Terminals as `vllm:request_success_total` counts them.
-enum class EndClass : std::uint8_t { kStop, kLength, kAbort, kError, kTimeout };
-inline constexpr int kEndClasses = 5;
+enum class EndClass : std::uint8_t { kStop, kLength, kAbort, kError, kTimeout, kRepetition };
+inline constexpr int kEndClasses = 6;
 /// Tokens computed, by class (S21).
 enum class TokenClass : std::uint8_t { kDecode, kPrefill, kRecomputed, kPadded, kOvershoot };
 inline constexpr int kTokenClasses = 5;

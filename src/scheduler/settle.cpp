@@ -24,10 +24,11 @@ EndClass class_of(FinishReason reason) {
   switch (reason) {
     case FinishReason::kLength:
     case FinishReason::kContext:
-    case FinishReason::kGuard:
       return EndClass::kLength;
     case FinishReason::kTimeout:
       return EndClass::kTimeout;
+    case FinishReason::kRepetition:
+      return EndClass::kRepetition;
     default:
       return EndClass::kStop;
   }

@@ -1,6 +1,7 @@
 #include "server/choice.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "core/utf8.h"
@@ -48,10 +49,11 @@ api::Finish finish_of(scheduler::FinishReason reason) {
       return {"stop", {}};
     case FinishReason::kLength:
     case FinishReason::kContext:
-    case FinishReason::kGuard:
       return {"length", {}};
     case FinishReason::kTimeout:
       return {"timeout", {}};
+    case FinishReason::kRepetition:
+      return {"repetition", "repetition_detected"};
   }
   return {"stop", {}};
 }
@@ -79,8 +81,12 @@ Choice::Choice(int number, const api::GenerationRequest& request, const api::Mod
       keep_stop_token_(request.include_stop_str_in_output),
       want_entries_(request.logprobs >= 0),
       show_reasoning_(request.thinking.show),
+      min_tokens_(request.sampling.min_tokens),
+      max_tokens_(request.max_tokens.value_or(std::numeric_limits<std::int64_t>::max())),
+      repetition_(request.repetition),
       machine_(std::move(machine)),
       token_texts_(model.tokenizer, request.skip_special_tokens) {
+  if (request.detect_refusals) refusals_.emplace();
   for (const text::Tool& tool : request.tools)
     if (tool.custom) custom_tools_.push_back(tool.name);
 }
@@ -166,29 +172,49 @@ std::vector<api::AnswerPart> Choice::push(const scheduler::Event& event) {
   Parts parts;
   for (std::size_t i = 0; i < event.ids.size() && !ended_; ++i) {
     add(event.ids[i], i < event.logprobs.size() ? &event.logprobs[i] : nullptr, parts);
-    if (!machine_.stopped()) continue;
-    const auto which = machine_.stop_index();
-    close({"stop", which ? json::Value(stops_[*which]) : json::Value()}, parts);
+    if (machine_.stopped()) {
+      const auto which = machine_.stop_index();
+      close({"stop", which ? json::Value(stops_[*which]) : json::Value()}, parts);
+    } else if (repeats(event.ids[i])) {
+      repeated_ = true;
+      flush(finish_of(scheduler::FinishReason::kRepetition), parts);
+    }
   }
-  return parts;
+  return sifted(std::move(parts));
+}
+
+Choice::Parts Choice::sifted(Parts parts) {
+  return refusals_ ? refusals_->push(std::move(parts)) : std::move(parts);
+}
+
+/// Ends that the engine finds at the same id go first.
+bool Choice::repeats(api::TokenId id) {
+  const bool found = repetition_.push(id);
+  return found && !ends(id) && completion_tokens_ >= min_tokens_ && completion_tokens_ < max_tokens_;
+}
+
+/// The end of an answer with what the machine still held.
+void Choice::flush(api::Finish finish, Parts& parts) {
+  take(machine_.finish(/*cut=*/finish.reason != "stop"), parts);
+  close(std::move(finish), parts);
+  api::AnswerPart& last = parts.back();
+  if (std::string rest = token_texts_.flush(); !rest.empty() && !last.entries.empty())
+    last.entries.back().token.text += rest;
 }
 
 std::vector<api::AnswerPart> Choice::finish(scheduler::FinishReason reason) {
   Parts parts;
   if (ended_) return parts;
   api::Finish why = finish_of(reason);
-  take(machine_.finish(/*cut=*/why.reason != "stop"), parts);
   if (reason == scheduler::FinishReason::kStopToken && end_token_) why.stop_reason = json::Value(*end_token_);
-  close(std::move(why), parts);
+  flush(std::move(why), parts);
   api::AnswerPart& last = parts.back();
-  if (std::string rest = token_texts_.flush(); !rest.empty() && !last.entries.empty())
-    last.entries.back().token.text += rest;
   if (end_token_ && !end_token_shown_) last.ids.push_back(*end_token_);
   if (end_entry_) {
     end_entry_->token.bytes.clear();  // of the text it is no part
     last.entries.push_back(std::move(*end_entry_));
   }
-  return parts;
+  return sifted(std::move(parts));
 }
 
 std::vector<api::TokenEntry> prompt_entries(const std::vector<api::TokenId>& ids,

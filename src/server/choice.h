@@ -8,7 +8,9 @@
 #include "api/answer.h"
 #include "api/custom_tools.h"
 #include "api/model_text.h"
+#include "api/refusal.h"
 #include "scheduler/request.h"
+#include "server/repetition.h"
 #include "text/machine/machine.h"
 
 namespace met::server {
@@ -27,10 +29,14 @@ class Choice {
   /// The end as the engine told it (kFinished).
   std::vector<api::AnswerPart> finish(scheduler::FinishReason reason);
 
-  /// A stop string or the last allowed call ended the text: the part that says so was given by `push`.
-  bool stopped() const { return machine_.stopped(); }
+  /// A stop string, the last allowed call or a repetition ended the text: the part that says so was given by `push`.
+  bool stopped() const { return machine_.stopped() || repeated_; }
+  /// Which of them, as the engine counts it.
+  scheduler::FinishReason stop_reason() const {
+    return repeated_ ? scheduler::FinishReason::kRepetition : scheduler::FinishReason::kStopText;
+  }
   bool ended() const { return ended_; }
-  /// Ids that count: up to the stop string's last token.
+  /// Ids that count: up to the one that ended the text.
   std::int64_t completion_tokens() const { return completion_tokens_; }
   /// Those of them that gave reasoning.
   std::int64_t reasoning_tokens() const { return reasoning_tokens_; }
@@ -45,7 +51,10 @@ class Choice {
   void unwrap_input(text::Piece& piece, Parts& parts);
   api::AnswerPart& part_of(const text::Piece& piece, Parts& parts);
   api::AnswerPart& last_part(Parts& parts);
+  void flush(api::Finish finish, Parts& parts);
   void close(api::Finish finish, Parts& parts);
+  bool repeats(api::TokenId id);
+  Parts sifted(Parts parts);
 
   int number_;
   const api::ModelText* model_;
@@ -57,6 +66,10 @@ class Choice {
   bool show_reasoning_;
   std::vector<std::string> custom_tools_;         // by name
   std::optional<api::CustomInput> custom_input_;  // of the open call, where it is one of these
+  std::int64_t min_tokens_;
+  std::int64_t max_tokens_;
+  RepetitionDetector repetition_;
+  std::optional<api::RefusalFilter> refusals_;  // where they are looked for
   text::Machine machine_;
   text::StreamDecoder token_texts_;
   std::vector<api::TokenId> held_ids_;  // of tokens that no part has covered yet
@@ -68,6 +81,7 @@ class Choice {
   std::int64_t reasoning_tokens_ = 0;
   double logprob_sum_ = 0;  // of ids that no part has covered yet
   bool called_ = false;
+  bool repeated_ = false;
   bool ended_ = false;
 };
 

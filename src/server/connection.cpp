@@ -1,5 +1,6 @@
 #include "server/connection.h"
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -15,6 +16,7 @@
 #include "core/concat.h"
 #include "core/log.h"
 #include "server/exchange.h"
+#include "server/read_limit.h"
 #include "server/routes.h"
 #include "server/transport.h"
 
@@ -35,12 +37,13 @@ api::ApiError simple_error(int status, std::string message) {
   return error;
 }
 
-/// What a parser's complaint means; nothing when the client just left or was too slow (the stream is closed
-/// then).
+/// What a parser's complaint means; nothing when the client just left.
 std::optional<api::ApiError> error_of(error_code code) {
   if (code == http::error::body_limit) return simple_error(413, "the body is larger than this server takes");
   if (code == http::error::header_limit || code == http::error::buffer_overflow)
     return simple_error(431, "the request's head is larger than this server takes");
+  if (code == asio::error::timed_out)
+    return simple_error(408, "the request's head took longer than this server waits");
   if (code == http::error::bad_version) return simple_error(505, "this server speaks HTTP/1.0 and HTTP/1.1");
   if (code == http::error::end_of_stream || code == http::error::partial_message) return std::nullopt;
   if (code.category() == http::make_error_code(http::error::bad_method).category())
@@ -82,10 +85,12 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   awaitable<void> linger();
   awaitable<void> watch_loop(OneExchange* exchange);
   awaitable<void> stop_watching();
+  bool head_is_here() const;
   bool body_is_here() const;
   awaitable<void> skip_body();
 
   Transport stream_;
+  ReadLimit limit_{stream_};
   beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   Services& services_;
@@ -104,6 +109,7 @@ class Connection::OneExchange final : public Exchange {
       : Exchange(std::move(head), connection.stream_.get_executor()), c_(connection), begin_(Clock::now()) {}
 
   awaitable<std::expected<std::string, api::ApiError>> read_body() override;
+  awaitable<std::expected<void, api::ApiError>> read_some_body(Clock::time_point begin);
   awaitable<void> respond(Response response) override;
   void watch() override {
     if (c_.watching_ || c_.half_closed_) return;
@@ -189,9 +195,16 @@ awaitable<error_code> Connection::read_head() {
   parser_.emplace();
   parser_->header_limit(limits_.header_bytes);
   parser_->body_limit(limits_.body_bytes);
-  stream_.expires_after(limits_.header);
+  if (!head_is_here()) limit_.set(Clock::now() + limits_.header, weak_from_this());
   const auto [code, size] = co_await http::async_read_header(stream_, buffer_, *parser_, kTuple);
-  co_return code;
+  limit_.lift();
+  const bool late = code == asio::error::operation_aborted && limit_.passed();
+  co_return late ? error_code(asio::error::timed_out) : code;
+}
+
+bool Connection::head_is_here() const {
+  const std::string_view bytes(static_cast<const char*>(buffer_.data().data()), buffer_.size());
+  return bytes.find("\r\n\r\n") != std::string_view::npos;
 }
 
 bool Connection::body_is_here() const {
@@ -215,25 +228,52 @@ awaitable<std::expected<std::string, api::ApiError>> Connection::OneExchange::re
     const error_code code = co_await c_.write_all("HTTP/1.1 100 Continue\r\n\r\n");
     if (code) gone_ = true;
   }
-  const auto deadline = Clock::now() + c_.limits_.body;
+  const Clock::time_point begin = Clock::now();
   while (!c_.parser_->is_done() && !gone_) {
-    if (Clock::now() >= deadline) {
-      c_.keep_alive_ = false;
-      co_return std::unexpected(simple_error(408, "the body took longer than this server waits"));
-    }
-    c_.stream_.expires_after(c_.limits_.body_progress);
-    const auto [code, size] = co_await http::async_read_some(c_.stream_, c_.buffer_, *c_.parser_, kTuple);
-    if (!code) continue;
+    const auto read = co_await read_some_body(begin);
+    if (read) continue;
     c_.keep_alive_ = false;
-    const auto error = error_of(code);
-    if (error) co_return std::unexpected(*error);
-    gone_ = true;
+    co_return std::unexpected(read.error());
   }
   if (gone_) co_return std::unexpected(simple_error(400, "the client left before its body was complete"));
   if (Dump* dump = c_.services_.dump.get())
     dumped_.emplace(*dump, concat(head_.method, " ", head_.path.substr(0, 200)), id_,
                     c_.parser_->get().body());
   co_return std::move(c_.parser_->get().body());
+}
+
+/// What has arrived, or else the next read. Errors: what the client is told; one that has left is marked.
+awaitable<std::expected<void, api::ApiError>> Connection::OneExchange::read_some_body(
+    Clock::time_point begin) {
+  const ConnectionLimits& limits = c_.limits_;
+  const auto seconds = [](auto time) { return std::chrono::duration<double>(time).count(); };
+  const Clock::time_point whole = begin + limits.body;
+  const Clock::time_point silent = Clock::now() + limits.body_progress;
+  Clock::time_point slow = Clock::time_point::max();
+  if (limits.body_rate > 0) {
+    const auto earned = std::chrono::duration<double>(static_cast<double>(c_.parser_->get().body().size()) /
+                                                      static_cast<double>(limits.body_rate));
+    slow = begin + limits.body_progress +
+           std::chrono::duration_cast<Clock::duration>(
+               std::min<std::chrono::duration<double>>(earned, limits.body));
+  }
+  const Clock::time_point deadline = std::min({whole, silent, slow});
+  if (!c_.body_is_here()) c_.limit_.set(deadline, c_.weak_from_this());
+  const auto [code, size] = co_await http::async_read_some(c_.stream_, c_.buffer_, *c_.parser_, kTuple);
+  c_.limit_.lift();
+  if (!code) co_return std::expected<void, api::ApiError>();
+  if (code == asio::error::operation_aborted && c_.limit_.passed()) {
+    if (deadline == whole)
+      co_return std::unexpected(simple_error(408, "the body took longer than this server waits"));
+    if (deadline == slow)
+      co_return std::unexpected(simple_error(408, concat("the body comes slower than ", limits.body_rate,
+                                                         " bytes a second, which is the least")));
+    co_return std::unexpected(
+        simple_error(408, concat("nothing of the body has come for ", seconds(limits.body_progress), " s")));
+  }
+  if (auto error = error_of(code)) co_return std::unexpected(*error);
+  gone_ = true;
+  co_return std::expected<void, api::ApiError>();
 }
 
 // ---- answering
@@ -310,7 +350,11 @@ std::string Connection::OneExchange::head_text(int status, std::string_view type
   if (!type.empty()) out += concat("Content-Type: ", type, "\r\n");
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin_).count();
   out += concat("Openai-Processing-Ms: ", ms, "\r\n");
-  if (dialect_ == api::Dialect::kAnthropic) out += concat("Request-Id: ", id_, "\r\n");
+  if (dialect_ == api::Dialect::kAnthropic) {
+    out += concat("Request-Id: ", id_, "\r\n");
+  } else if (head_.path.starts_with("/v1/")) {
+    out += "Openai-Organization: metrale-local\r\nOpenai-Version: 2020-10-01\r\n";
+  }
   for (const auto& [name, value] : headers_) out += concat(name, ": ", value, "\r\n");
   if (!c_.keep_alive_) {
     out += "Connection: close\r\n";

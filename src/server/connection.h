@@ -18,7 +18,8 @@ struct ConnectionLimits {
   std::chrono::milliseconds header{30'000};
   std::chrono::milliseconds idle{75'000};
   std::chrono::milliseconds body{300'000};          ///< all of it
-  std::chrono::milliseconds body_progress{30'000};  ///< some of it
+  std::chrono::milliseconds body_progress{30'000};  ///< some of it; then `body_rate` holds
+  std::int64_t body_rate = 0;                       ///< bytes a second on average; 0: any
   std::chrono::milliseconds write{30'000};
   std::chrono::milliseconds linger{2'000};  ///< reading on after an early refusal, so that the answer arrives
   std::uint64_t body_bytes = 32U << 20U;

@@ -24,16 +24,19 @@ awaitable<void> post_messages(Exchange& http, Services& met) {
 }
 
 awaitable<void> post_count_tokens(Exchange& http, Services& met) {
-  auto job = [&met](const std::string& body) -> std::expected<std::size_t, api::ApiError> {
+  auto job = [&met](const std::string& body) -> std::expected<json::Object, api::ApiError> {
     MET_ASSIGN(const json::Value parsed, json::parse(body));
     MET_ASSIGN(const api::GenerationRequest request, api::parse_count_tokens(parsed, met.parse));
-    MET_ASSIGN(const std::vector<api::TokenId> ids, api::prompt_ids(request, *met.text));
-    return ids.size();
+    MET_ASSIGN(const api::PromptSize size, api::prompt_size(request, *met.text));
+    json::Object out{{"input_tokens", size.tokens}};
+    if (request.context_edits)
+      out.append("context_management", json::Object{{"original_input_tokens", size.before_edits}});
+    return out;
   };
   auto count = co_await on_text_thread(http, met, std::move(job));
   if (!count) co_return;
   Response response;
-  response.body = json::write(json::Object{{"input_tokens", *count}});
+  response.body = json::write(*count);
   co_await http.respond(std::move(response));
 }
 

@@ -39,8 +39,11 @@ Answered<StoredHistory> read_history(storage::ObjectStore& store, const api::Res
   std::optional<storage::Object> object;
   if (request.conversation_id) {
     object = store.get(object_key(Kind::kConversation, tenant, *request.conversation_id));
-    if (!object)
-      return std::unexpected(no_object("conversation", *request.conversation_id, "conversation_not_found"));
+    if (!object) {
+      ApiError error = no_object("conversation", *request.conversation_id, "conversation_not_found");
+      error.param = "conversation";
+      return std::unexpected(std::move(error));
+    }
   } else if (request.previous_response_id) {
     object = store.get(response_key(tenant, *request.previous_response_id));
     if (!object || object->state == storage::State::kOpen) {

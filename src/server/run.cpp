@@ -167,11 +167,13 @@ void Run::take_tokens(Branch& branch, const scheduler::Event& event, std::string
   const std::int64_t reasoned = choice.reasoning_tokens();
   const std::vector<api::AnswerPart> parts = choice.push(event);
   usage_.completion_tokens += choice.completion_tokens() - before;
+  usage_.total_s = std::chrono::duration<double>(Clock::now() - submitted_).count();
+  if (usage_.first_token_s == 0) usage_.first_token_s = usage_.total_s;
   usage_.reasoning_tokens += choice.reasoning_tokens() - reasoned;
   work_.reservation.use(prompt_used_ + usage_.completion_tokens);
   emit(parts, out);
   if (choice.stopped())
-    branch.generation->stop_at(event.choice, choice.completion_tokens(), scheduler::FinishReason::kStopText);
+    branch.generation->stop_at(event.choice, choice.completion_tokens(), choice.stop_reason());
 }
 
 void Run::count_use(Branch& branch) {

@@ -77,6 +77,7 @@ class Run {
   std::unique_ptr<api::Encoder> encoder_;
   std::vector<Branch> branches_;
   std::size_t next_prompt_ = 0;
+  const Clock::time_point submitted_ = Clock::now();
   api::Usage usage_;
   Keep keep_;
   std::int64_t prompt_used_ = 0;  // tokens of the prompts that the engine has begun with

@@ -32,15 +32,18 @@ ConnectionLimits limits_of(const config::Settings& s) {
   ConnectionLimits limits;
   limits.header = milliseconds_of(s.header_timeout_s);
   limits.body = milliseconds_of(s.body_timeout_s);
+  limits.body_progress = limits.header;
+  limits.body_rate = s.body_min_rate;
   limits.idle = milliseconds_of(s.idle_timeout_s);
   limits.body_bytes = static_cast<std::uint64_t>(s.max_body_bytes);
   return limits;
 }
 
-api::ParseContext parse_context(const api::ModelText& text) {
+api::ParseContext parse_context(const api::ModelText& text, const config::Settings& settings) {
   api::ParseContext out;
   out.models = text.names;
   out.defaults = text.defaults;
+  out.detect_refusals = settings.detect_refusals;
   out.vocabulary = static_cast<std::int64_t>(text.tokenizer.vocabulary_size());
   return out;
 }
@@ -55,7 +58,7 @@ class HttpServer final : public Server {
         services_{.engine = engine_,
                   .text = parts.text,
                   .settings = parts.settings,
-                  .parse = parse_context(*parts.text),
+                  .parse = parse_context(*parts.text, parts.settings),
                   .auth = std::move(auth),
                   .clock = {},
                   .wall_clock = {},

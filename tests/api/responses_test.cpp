@@ -95,7 +95,14 @@ TEST(ResponseRequest, ErrorsNameItsFields) {
            {R"("input":"a","max_output_tokens":0)", "max_output_tokens", "max_output_tokens must be"},
            {R"("input":"a","reasoning":{"effort":"huge"})", "reasoning", "must be one of"},
            {R"("input":"a","text":{"format":{"type":"xml"}})", "text", "text.format.type"},
-           {R"("input":"a","tools":[{"type":"web_search"}])", "tools", "web_search"},
+           {R"("input":"a","tools":[{"type":"local_shell"}])", "tools", "local_shell"},
+           {R"("input":"a","tools":[{"type":"namespace","name":"s"}])", "tools", "tools[0].tools must be"},
+           {R"("input":"a","tools":[{"type":"namespace","name":"s","tools":[{"type":"web_search"}]}])",
+            "tools", "tools[0].tools[0]"},
+           {R"("input":"a","tools":[{"type":"web_search"}],"tool_choice":{"type":"web_search"})",
+            "tool_choice", "tool_choice must be"},
+           {R"("input":"a","tools":[{"type":"web_search"}],"tool_choice":"required")", "tool_choice",
+            "no tools"},
            {R"("input":"a","include":["everything"])", "include", "everything"},
            {R"("input":"a","background":true,"store":false)", "background", "needs store"},
            {R"("input":"a","metadata":{"a":1})", "metadata", "strings"},
@@ -107,6 +114,42 @@ TEST(ResponseRequest, ErrorsNameItsFields) {
     EXPECT_EQ(request.error().field, field) << members;
     EXPECT_NE(request.error().message.find(says), std::string::npos) << request.error().message;
   }
+}
+
+TEST(ResponseRequest, HostedToolsAreLeftOutAndNamed) {
+  const auto request = lower(R"("input":"a","tools":[{"type":"function","name":"f"},{"type":"web_search"},)"
+                             R"({"type":"image_generation","output_format":"png"}])");
+  ASSERT_TRUE(request) << request.error().message;
+  ASSERT_EQ(request->tools.size(), 1U);
+  EXPECT_EQ(request->ignored, (std::vector<std::string>{"tools[1].web_search", "tools[2].image_generation"}));
+}
+
+TEST(ResponseRequest, FunctionsOfANamespaceAreKnownByBothNames) {
+  const std::string tools =
+      R"("tools":[{"type":"namespace","name":"crm","description":"d","tools":[{"type":"function","name":"find"}]},)"
+      R"({"type":"function","name":"find"}])";
+  const auto request = lower(
+      R"("input":[{"role":"user","content":"a"},{"type":"function_call","call_id":"c","namespace":"crm","name":"find","arguments":"{}"},)"
+      R"({"type":"function_call_output","call_id":"c","output":"b"}],)" +
+      tools);
+  ASSERT_TRUE(request) << request.error().message;
+  ASSERT_EQ(request->tools.size(), 2U);
+  EXPECT_EQ(request->tools[0].name, "crm__find");
+  EXPECT_EQ(request->tools[1].name, "find");
+  EXPECT_EQ(*request->messages[1].find("tool_calls")->as_array()[0].find("function")->find("name"),
+            json::Value("crm__find"));
+  const auto own = parse(R"("input":"a",)" + tools);
+  api::ResponseEncoder encoder(kHead, *own, {});
+  std::string out;
+  using Kind = api::AnswerPart::Kind;
+  for (const char* name : {"crm__find", "find"}) {
+    encoder.part({.kind = Kind::kCallBegin, .text = name}, {}, out);
+    encoder.part({.kind = Kind::kCallEnd, .text = {}}, {}, out);
+  }
+  EXPECT_EQ(*encoder.output()[0].find("name"), json::Value("find"));
+  EXPECT_EQ(*encoder.output()[0].find("namespace"), json::Value("crm"));
+  EXPECT_EQ(*encoder.output()[1].find("name"), json::Value("find"));
+  EXPECT_EQ(encoder.output()[1].find("namespace"), nullptr);
 }
 
 struct Told {
@@ -188,8 +231,10 @@ TEST(ResponseAnswer, Endings) {
     api::Finish finish;
     const char* status;
   };
-  for (const auto& [finish, status] :
-       {Case{{"stop", {}}, "completed"}, {{"length", {}}, "incomplete"}, {{"timeout", {}}, "failed"}}) {
+  for (const auto& [finish, status] : {Case{{"stop", {}}, "completed"},
+                                       {{"length", {}}, "incomplete"},
+                                       {{"timeout", {}}, "failed"},
+                                       {{"repetition", {}}, "incomplete"}}) {
     const Told told = tell({{.text = "a", .finish = finish}});
     EXPECT_EQ(*told.plain.find("status"), json::Value(status));
     EXPECT_EQ(*told.events.back().find("type"), json::Value(std::string("response.") + status));

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The server's edges from outside: TLS, rate limits and the dump, with clients that know nothing of this server.
+"""The server's edges from outside: TLS, rate limits, the dump, silent clients, compaction and repetition, with clients that know nothing of this server.
 
 usage: tests/api_blackbox/edges.py [--met build/release/met] [--model FILE]
 
@@ -149,6 +149,61 @@ def run_dump(options, directory):
     check("for their owner alone", [file.stat().st_mode & 0o777 for file in [where, *files]] == [0o700] + [0o600] * len(files))
 
 
+def said_to(server, sent, pause=0.0):
+    """What the server answers to bytes that are no whole request, and the seconds until it closed."""
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:
+        text = b""
+        for part in sent:
+            raw.sendall(part)
+            time.sleep(pause)
+        while part := raw.recv(4096):
+            text += part
+    return text.decode(), time.monotonic() - began
+
+
+def run_silence(options):
+    print("silent and slow clients")
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n"
+    with Server(options.met, options.model, "--max-seq-len", "512", "--header-timeout-s", "1", "--body-min-rate", "1000") as server:
+        for what, sent, pause in (("half a head", [head[:40]], 0), ("no body", [head], 0), ("half a body", [head, b" " * 2000], 0),
+                                  ("a body below the least rate", [head] + [b" " * 10] * 12, 0.1)):
+            text, seconds = said_to(server, sent, pause)
+            check(f"{what}: 408, and closed", text.startswith("HTTP/1.1 408") and "connection: close" in text.lower() and seconds < 6, text)
+        status, _, body = ask(server, "POST", "/v1/chat/completions", chat())
+        check("others are served", status == 200, body)
+
+
+def run_compaction(options):
+    print("compaction")
+    turns = [{"role": "user" if i % 2 == 0 else "assistant", "content": f"Turn {i}. " + "word " * 20} for i in range(41)]
+    bodies = (("/v1/chat/completions", {"messages": [{"role": "system", "content": "Be brief."}, *turns], "max_tokens": 4}),
+              ("/v1/messages", {"system": "Be brief.", "messages": turns, "max_tokens": 4}), ("/v1/responses", {"input": turns, "max_output_tokens": 4}))
+    with Server(options.met, options.model, "--max-seq-len", "512", "--auto-compact", "0.6") as server:
+        for path, body in bodies:
+            status, headers, text = ask(server, "POST", path, body)
+            check(f"{path}: answered, and told what was cut", status == 200 and "dropped=" in headers.get("x-met-compacted", ""), (headers, text))
+        status, headers, text = ask(server, "POST", "/v1/chat/completions", chat())
+        check("a short one is left alone", status == 200 and "x-met-compacted" not in headers, headers)
+        check("counted", 'met_compactions_total' in (page := ask(server, "GET", "/metrics")[2]) and any(
+            line.startswith("met_compactions_total") and line.endswith(" 3") for line in page.splitlines()), page[:300])
+    with Server(options.met, options.model, "--max-seq-len", "512") as server:
+        status, _, text = ask(server, "POST", *bodies[0])
+        check("off by default: 400", status == 400 and json.loads(text)["error"]["code"] == "context_length_exceeded", text)
+
+
+def run_repetition(options):
+    print("repetition")
+    rule = {"repetition_detection": {"max_pattern_size": 4, "min_count": 5}, "logit_bias": {"50": 100}, "ignore_eos": True}
+    with Server(options.met, options.model, "--max-seq-len", "512") as server:
+        status, _, text = ask(server, "POST", "/v1/chat/completions", {**chat(), **rule, "max_tokens": 60})
+        answer = json.loads(text)
+        check("chat ends", status == 200 and answer["choices"][0]["finish_reason"] == "repetition"
+              and answer["choices"][0]["stop_reason"] == "repetition_detected" and answer["usage"]["completion_tokens"] == 5, text)
+        status, _, text = ask(server, "POST", "/v1/responses", {"input": "Say hello.", **rule, "max_output_tokens": 60})
+        check("a response is incomplete", status == 200 and json.loads(text)["incomplete_details"] == {"reason": "repetition"}, text)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--met", default=ROOT / "build" / "release" / "met")
@@ -158,6 +213,9 @@ def main() -> int:
         run_tls(options, pathlib.Path(directory))
         run_dump(options, pathlib.Path(directory))
     run_rates(options)
+    run_silence(options)
+    run_compaction(options)
+    run_repetition(options)
     print(f"edges: {len(failures)} failed")
     return 1 if failures else 0
 

@@ -89,7 +89,7 @@ CLAUDE = COUNT | {
 }
 CLAUDE_BETA = CLAUDE | {
     "betas": Neutral(["x"], 5), "mcp_servers": Refused([{"type": "url", "url": "http://x", "name": "x"}]),
-    "context_management": Refused({"edits": [{"type": "x"}]}), "compaction": Refused({"type": "x"}), "thread": Refused({"type": "create"}),
+    "context_management": Works({"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}, {"edits": [{"type": "x"}]}), "compaction": Refused({"type": "x"}), "thread": Refused({"type": "create"}),
     "fallbacks": Refused([{"model": "x"}]), "fallback_credit_token": Refused("x"), "billing_policy": Refused({"bill_to": "x"}),
 }
 CONVERSATION = {"items": Works([{"role": "user", "content": "Hi."}], 5), "metadata": Works({"a": "b"}, 5)}
@@ -113,13 +113,13 @@ FOREIGN = {
     "length_penalty": Neutral(1, "x"), "early_stopping": Neutral(False, 5), "detokenize": Works(True, False),
     "separate_reasoning": Works(True, False), "stream_reasoning": Works(True, False), "parse_tool_calls": Works(True, False),
     "num_beams": Works(1, 4), "repeat_last_n": Works(-1, 64), "min_keep": Works(1, 2), "tfs_z": Works(1, 0.5), "n_probs": Works(0, 3),
-    "n_indent": Works(0, 2), "t_max_predict_ms": Works(0, 50), "reasoning_format": Works("auto", "none"),
+    "n_indent": Works(0, 2), "t_max_predict_ms": Works(0, 50), "repetition_detection": Works({"max_pattern_size": 4, "min_count": 3}, {"max_pattern_size": 4}), "reasoning_format": Works("auto", "none"),
 } | {name: Refused(value) for name, value in {
     "use_beam_search": True, "adapter": "a", "lora": [{"id": 0}], "lora_path": "a", "logits_processors": ["a"], "vllm_xargs": {"a": 1},
     "custom_logit_processor": "a", "custom_params": {"a": 1}, "kv_transfer_params": {"a": 1}, "session_params": {"id": "a"},
     "return_hidden_states": True, "logprob_token_ids": [1], "guided_whitespace_pattern": " ",
     "grammar_lazy": True, "grammar_triggers": ["a"], "samplers": ["top_k"], "penalize_nl": True, "response_fields": ["a"],
-    "timings_per_token": True, "return_progress": True, "post_sampling_probs": True, "repetition_detection": {"min_count": 2}}.items()}
+    "timings_per_token": True, "return_progress": True, "post_sampling_probs": True}.items()}
 FOREIGN_CHAT = FOREIGN | {
     "chat_template_kwargs": Works({"a": 1}, 5), "continue_final_message": Works(True, 5, messages=MESSAGES + [{"role": "assistant", "content": "A"}]),
     "add_generation_prompt": Works(False, 5), "chat_template": Refused("{{ 1 }}"), "documents": Refused([{"text": "a"}]),

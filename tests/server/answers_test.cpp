@@ -35,6 +35,31 @@ TEST(Chat, PlainAnswerHasTheObjectsShape) {
   EXPECT_EQ(at(v, "usage", "completion_tokens").as_int(), 7);  // the end token included (R12)
   EXPECT_EQ(at(v, "usage", "total_tokens").as_int(), at(v, "usage", "prompt_tokens").as_int() + 7);
   EXPECT_EQ(answer.header("x-met-ignored-fields"), "x_new");
+  for (const char* name : {"x-request-id", "openai-processing-ms", "openai-organization", "openai-version"})
+    EXPECT_FALSE(answer.header(name).empty()) << name;
+}
+
+TEST(Chat, UsageSaysHowLongItTook) {
+  FakeOptions options = saying("Hello, world, how are you?");
+  options.step = std::chrono::milliseconds(2);
+  Served met(std::move(options));
+  for (const bool stream : {false, true}) {
+    const std::string members =
+        stream ? R"(,"max_tokens":100,"stream":true,"stream_options":{"include_usage":true})"
+               : R"(,"max_tokens":100)";
+    const std::string body = met.ask(post(kChat, chat_body(members))).body;
+    const json::Value usage = stream ? at(chunks_of(body).back(), "usage") : at(parsed(body), "usage");
+    const auto number = [&](const char* name) { return at(usage, name).as_number(); };
+    EXPECT_GT(number("time_to_first_token_ms"), 0);
+    EXPECT_GE(number("total_time_ms"), 2.0 * number("completion_tokens"));
+    EXPECT_NEAR(number("total_time_ms"), number("time_to_first_token_ms") + number("decode_time_ms"), 0.01);
+    const double decode_s = number("decode_time_ms") / 1e3;
+    if (decode_s > 0) {
+      EXPECT_NEAR(number("response_tokens_per_second") * decode_s, number("completion_tokens") - 1, 0.5);
+    }
+    EXPECT_EQ(at(usage, "completion_tokens_details", "accepted_prediction_tokens"), json::Value(0));
+    EXPECT_EQ(at(usage, "prompt_tokens_details", "audio_tokens"), json::Value(0));
+  }
 }
 
 TEST(Chat, StreamIsTheSameTextInOrderedChunks) {

@@ -244,6 +244,72 @@ TEST(Http, ABodyThatTricklesIs408) {
   EXPECT_FALSE(at(parsed(answer->body), "error", "message").as_string().empty());
 }
 
+/// What a server says after `sent`, which is no whole request, and how long it took to.
+void expect_408(const std::vector<std::string>& flags, const std::vector<std::string>& sent,
+                const char* message) {
+  Served met({}, flags);
+  Client client(met.port(), 3);
+  const auto begin = std::chrono::steady_clock::now();
+  for (const std::string& bytes : sent) {
+    client.send(bytes);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  const auto answer = client.answer();
+  ASSERT_TRUE(answer) << message;
+  EXPECT_EQ(answer->status, 408);
+  EXPECT_EQ(answer->header("connection"), "close");
+  EXPECT_THAT(at(parsed(answer->body), "error", "message").as_string(), HasSubstr(message));
+  EXPECT_TRUE(client.closed());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(2900)) << message;
+}
+
+TEST(Http, SilenceWithinARequestIs408) {
+  const std::string head = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n";
+  const std::vector<std::string> flags = {"--header-timeout-s", "0.2", "--body-min-rate", "0"};
+  expect_408(flags, {"POST /v1/chat"}, "the request's head");
+  expect_408(flags, {head}, "the request's head");
+  expect_408(flags, {head + "\r\n"}, "nothing of the body has come");
+  expect_408(flags, {head + "\r\n{\"a\":", "1"}, "nothing of the body has come");
+  expect_408(flags,
+             {"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n"},
+             "nothing of the body has come");
+}
+
+TEST(Http, ABodyBelowTheLeastRateIs408) {
+  const std::string head = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n";
+  std::vector<std::string> trickle(12, "{");
+  trickle[0] = head;
+  const std::vector<std::string> flags = {"--header-timeout-s", "0.3", "--body-min-rate"};
+  const auto with = [&](const char* rate) {
+    std::vector<std::string> out = flags;
+    out.emplace_back(rate);
+    return out;
+  };
+  expect_408(with("1000"), trickle, "slower than 1000 bytes a second");
+  // fast enough for what has come, then silence
+  expect_408(with("100"), {head, std::string(100, ' '), std::string(100, ' ')},
+             "nothing of the body has come");
+  expect_408(with("0"), trickle, "nothing of the body has come");
+}
+
+TEST(Http, ABodyThatIsFastEnoughIsAnswered) {
+  Served met({}, {"--header-timeout-s", "0.3", "--body-min-rate", "100"});
+  Client client(met.port(), 3);
+  const std::string body = completion_body();
+  client.send(
+      concat("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ",
+             body.size(), "\r\n\r\n"));
+  for (std::size_t i = 0; i < body.size(); i += 10) {  // 10 bytes each 50 ms are 200 a second
+    client.send(std::string_view(body).substr(i, 10));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  const auto answer = client.answer();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 200) << answer->body;
+  client.send(get("/health"));
+  EXPECT_TRUE(client.answer()) << "the connection stays";
+}
+
 TEST(Http, HeadersAreCounted) {
   Served met;
   const auto with = [](int count) {

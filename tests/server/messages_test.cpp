@@ -90,5 +90,37 @@ TEST(Messages, AFailureInMidStreamIsAnErrorEvent) {
   EXPECT_EQ(at(events.back(), "error", "type"), json::Value("api_error"));
 }
 
+TEST(Messages, TellWhatWasClearedFromTheContext) {
+  Served met(saying("Hello."));
+  const auto ask = [&](const std::string& members, std::string_view path = kMessages) {
+    const auto turn = [](const char* reasoning) {
+      return std::string(
+                 R"({"role":"user","content":"Hi."},{"role":"assistant","content":[{"type":"thinking","thinking":")") +
+             reasoning + R"(","signature":"s"},{"type":"text","text":"Yes."}]},)";
+    };
+    return met.ask(post(path, R"({"max_tokens":20,"messages":[)" + turn("r1") + turn("r2") +
+                                  R"({"role":"user","content":"And?"}])" + members + "}"));
+  };
+  const json::Value without = parsed(ask("").body);
+  EXPECT_EQ(without.find("context_management"), nullptr);
+  const std::string nothing =
+      R"(,"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]})";
+  const json::Value kept = parsed(ask(nothing).body);
+  ASSERT_TRUE(at(kept, "context_management", "applied_edits").is_array()) << json::write(kept);
+  EXPECT_TRUE(at(kept, "context_management", "applied_edits").as_array().empty());
+  const std::string clears = R"(,"context_management":{"edits":[{"type":"clear_thinking_20251015"}]})";
+  const json::Value cleared = parsed(ask(clears).body);
+  const json::Value& edit = at(cleared, "context_management", "applied_edits", 0);
+  EXPECT_EQ(at(edit, "type"), json::Value("clear_thinking_20251015"));
+  EXPECT_EQ(at(edit, "cleared_thinking_turns"), json::Value(1));
+  const auto tokens = [](const json::Value& v) { return at(v, "usage", "input_tokens").as_int(); };
+  EXPECT_EQ(at(edit, "cleared_input_tokens").as_int(), tokens(without) - tokens(cleared));
+  const auto events = events_of(ask(clears + R"(,"stream":true)").body);
+  EXPECT_EQ(at(events[events.size() - 2], "context_management"), at(cleared, "context_management"));
+  const json::Value counted = parsed(ask(clears, "/v1/messages/count_tokens").body);
+  EXPECT_EQ(at(counted, "input_tokens").as_int(), tokens(cleared));
+  EXPECT_EQ(at(counted, "context_management", "original_input_tokens").as_int(), tokens(without));
+}
+
 }  // namespace
 }  // namespace met::testing

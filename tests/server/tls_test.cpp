@@ -135,6 +135,20 @@ TEST_F(TlsTest, LimitsHoldAsWithoutTls) {
   EXPECT_EQ(answer->status, 413);
 }
 
+TEST_F(TlsTest, SilenceWithinARequestIs408) {
+  Served met({}, flags({"--header-timeout-s", "0.3"}));
+  for (const std::string& begun :
+       {std::string("POST /v1/chat"),
+        "POST " + std::string(kChat) + " HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"}) {
+    TlsClient client(met.port(), own_, {}, 2);
+    client.send(begun);
+    const auto answer = client.answer();
+    ASSERT_TRUE(answer) << begun;
+    EXPECT_EQ(answer->status, 408);
+    EXPECT_EQ(answer->header("connection"), "close");
+  }
+}
+
 TEST_F(TlsTest, EveryWayOfLeavingCancels) {  // R5, R6
   Served met({}, flags());
   met.engine.hold(true);
