@@ -48,6 +48,9 @@ struct Settings {
   double gpu_memory_utilization = 0.90;
   std::optional<double> kv_cache_gb;
   std::string kv_cache_dtype = "auto";
+  double swap_space_gb = 0;
+  std::string swap_dir;
+  double swap_disk_gb = 16;
   std::int64_t block_size = 16;
   // engine
   std::optional<std::int64_t> max_seq_len;

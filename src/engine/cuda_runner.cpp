@@ -102,6 +102,14 @@ Result<> CudaRunner::allocate() {
   decoder_->feed_from(samplers_->fed());
   host_logits_.resize(static_cast<std::size_t>(options_.limits.logits) *
                       static_cast<std::size_t>(config().vocabulary));
+  if (options_.swap_blocks > 0) {
+    std::vector<SwapPool::Part> parts;
+    for (const layers::cuda::KvPair& cache : decoder_->caches()) {
+      parts.push_back({cache.k, decoder_->cache_block_bytes()});
+      parts.push_back({cache.v, decoder_->cache_block_bytes()});
+    }
+    MET_ASSIGN(swap_, SwapPool::make(device_, std::move(parts), options_.swap_blocks));
+  }
   if (options_.graphs) MET_TRY(graph_for(1, false));  // ready means that one request can decode (G5)
   return {};
 }
@@ -118,6 +126,7 @@ CudaRunner::~CudaRunner() {
 std::size_t CudaRunner::allocated_bytes() const { return decoder_->allocated_bytes(); }
 
 Result<> CudaRunner::copy_blocks(const scheduler::StepBatch& batch) {
+  if (swap_) MET_TRY(swap_->copy_out(batch.swap_out, stream_));
   const std::size_t bytes = decoder_->cache_block_bytes();
   for (const scheduler::BlockCopy& copy : batch.copies) {
     const std::size_t from = bytes * static_cast<std::size_t>(copy.from);
@@ -127,6 +136,7 @@ Result<> CudaRunner::copy_blocks(const scheduler::StepBatch& batch) {
       MET_TRY(device_.copy_async(cache.v + to, cache.v + from, bytes, stream_));
     }
   }
+  if (swap_) MET_TRY(swap_->copy_in(batch.swap_in, stream_));
   return {};
 }
 

@@ -34,6 +34,7 @@ class CudaRunner final : public ModelRunner {
   std::span<float> logits_row(std::int32_t row) override;
   const config::ModelConfig& config() const override { return decoder_->config(); }
   std::size_t allocated_bytes() const override;
+  SwapPool* swap_pool() override { return swap_ ? &*swap_ : nullptr; }
 
  private:
   /// One step in flight: what its copies read and write.
@@ -68,6 +69,7 @@ class CudaRunner final : public ModelRunner {
   std::map<std::pair<int, bool>, gpu::Graph> graphs_;
   std::unique_ptr<DeviceSamplers> samplers_;
   std::optional<RowMasks> masks_;
+  std::optional<SwapPool> swap_;
   std::vector<float> host_logits_;  ///< read back, [logits, vocabulary]
 };
 

@@ -1,6 +1,7 @@
 #include "engine/host_runner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -151,6 +152,13 @@ Result<> HostRunner::allocate_cache() {
     cache_.push_back(layer);
     cache_block_bytes_.push_back(block);
   }
+  if (options_.swap_blocks == 0) return {};
+  std::vector<SwapPool::Part> parts;
+  for (std::size_t i = 0; i < cache_.size(); ++i) {
+    parts.push_back({cache_[i].k, cache_block_bytes_[i]});
+    parts.push_back({cache_[i].v, cache_block_bytes_[i]});
+  }
+  MET_ASSIGN(swap_, SwapPool::make(device_, std::move(parts), options_.swap_blocks));
   return {};
 }
 
@@ -177,6 +185,21 @@ Result<> HostRunner::copy_blocks(const scheduler::StepBatch& batch) {
   return {};
 }
 
+/// Around the copies inside the pool; timed, as everything on this device is done when it is enqueued.
+Result<> HostRunner::copy_swapped(const scheduler::StepBatch& batch) {
+  swap_us_ = 0;
+  if (!swap_) return copy_blocks(batch);
+  const auto began = std::chrono::steady_clock::now();
+  MET_TRY(swap_->copy_out(batch.swap_out, stream_));
+  MET_TRY(copy_blocks(batch));
+  MET_TRY(swap_->copy_in(batch.swap_in, stream_));
+  if (!batch.swap_out.empty() || !batch.swap_in.empty())
+    swap_us_ =
+        1 + std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - began)
+                .count();
+  return {};
+}
+
 Result<> HostRunner::upload(const scheduler::StepBatch& batch) {
   const auto put = [&](gpu::DevicePtr to, const auto& values) -> Result<> {
     const std::size_t bytes = values.size() * sizeof(values[0]);
@@ -196,7 +219,7 @@ Result<> HostRunner::upload(const scheduler::StepBatch& batch) {
 Result<> HostRunner::enqueue(const scheduler::StepPlan&, const scheduler::StepBatch& batch) {
   samplers_->update(batch);
   masks_->update(batch);
-  MET_TRY(copy_blocks(batch));
+  MET_TRY(copy_swapped(batch));
   if (batch.rows.empty()) return {};
   MET_TRY(upload(batch));
   MET_TRY(graph_ ? device_.launch(*graph_, stream_) : model_->forward(buffers_, stream_));
@@ -224,6 +247,7 @@ void HostRunner::finish_logits(std::size_t rows) {
 
 Result<> HostRunner::settle(const scheduler::StepBatch& batch, scheduler::StepResults& results) {
   MET_TRY(device_.synchronize(stream_));
+  results.swap_us = swap_us_;
   if (!host_logits_.empty() && !batch.logits.empty())
     MET_TRY(device_.copy_to_host(
         host_logits_.data(), buffers_.logits,

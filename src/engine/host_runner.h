@@ -34,6 +34,7 @@ class HostRunner final : public ModelRunner {
   std::span<float> logits_row(std::int32_t row) override;
   const config::ModelConfig& config() const override { return model_->config(); }
   std::size_t allocated_bytes() const override;
+  SwapPool* swap_pool() override { return swap_ ? &*swap_ : nullptr; }
 
  private:
   HostRunner(gpu::GpuBackend& device, std::unique_ptr<arch::Model> model, const RunnerOptions& options,
@@ -48,6 +49,7 @@ class HostRunner final : public ModelRunner {
   Result<> capture();
   void finish_logits(std::size_t rows);
   Result<> copy_blocks(const scheduler::StepBatch& batch);
+  Result<> copy_swapped(const scheduler::StepBatch& batch);
   Result<> upload(const scheduler::StepBatch& batch);
 
   gpu::GpuBackend& device_;
@@ -59,6 +61,8 @@ class HostRunner final : public ModelRunner {
   layers::StepBuffers buffers_;
   std::vector<layers::KvLayer> cache_;
   std::vector<std::size_t> cache_block_bytes_;  ///< of K, and of V, by layer
+  std::optional<SwapPool> swap_;
+  std::int64_t swap_us_ = 0;  ///< of the copies of the step that was enqueued last
   std::optional<gpu::Graph> graph_;
   std::optional<RowSamplers> samplers_;
   std::optional<RowMasks> masks_;

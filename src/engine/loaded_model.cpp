@@ -38,6 +38,10 @@ Result<> check_settings(const config::Settings& s) {
   if (s.block_size != ops::kKvBlockTokens)
     return unsupported("--block-size", "blocks hold " + std::to_string(ops::kKvBlockTokens) + " positions");
   const config::Settings neutral;
+  if (!s.swap_dir.empty() && s.swap_space_gb == 0)
+    return unsupported("--swap-dir", "the disk stands behind the host's swap pool: give --swap-space-gb too");
+  if (s.swap_dir.empty() && s.swap_disk_gb != neutral.swap_disk_gb)
+    return unsupported("--swap-disk-gb", "belongs to --swap-dir, which is not given");
   if (s.scheduler == "fifo" && s.tbt_deadline_ms != neutral.tbt_deadline_ms)
     return unsupported("--tbt-deadline-ms", "belongs to --scheduler slai, and the scheduler is fifo");
   if (s.prefill_codispatch == "on")
@@ -132,6 +136,17 @@ Result<> plan_model_memory(const config::Settings& s, Prepared& p) {
     p.runner.log_routes = config::Environment::process().get("METRALE_GEMM_SHAPE_LOG") == "1";
   };
   fill(wanted);
+  const std::size_t slot = SwapPool::slot_bytes(kv_block_bytes(model, p.runner.cache));
+  const auto slots = [&](double gb) {
+    return static_cast<int>(std::min(gb * kGigabyte / static_cast<double>(slot), 1e9));
+  };
+  p.plan.swap_blocks = slots(s.swap_space_gb);
+  p.plan.disk_blocks = s.swap_dir.empty() ? 0 : slots(s.swap_disk_gb);
+  if (s.swap_space_gb > 0 && p.plan.swap_blocks == 0)
+    return invalid("--swap-space-gb", "a block takes " + std::to_string(slot) + " bytes");
+  if (!s.swap_dir.empty() && p.plan.disk_blocks == 0)
+    return invalid("--swap-disk-gb", "a block takes " + std::to_string(slot) + " bytes");
+  p.runner.swap_blocks = p.plan.swap_blocks;
   const gpu::MemoryInfo memory = p.device->memory();
   MET_ASSIGN(
       p.memory,
@@ -143,6 +158,7 @@ Result<> plan_model_memory(const config::Settings& s, Prepared& p) {
                    .weights = p.factory->weight_bytes(),
                    .arena = p.factory->arena_bytes(model, p.runner),
                    .block = kv_block_bytes(model, p.runner.cache),
+                   .swap = slot * static_cast<std::size_t>(p.plan.swap_blocks),
                    .block_tokens = p.plan.block_tokens,
                    .max_seq_len = s.max_seq_len.value_or(0),
                    .model_positions = model.max_positions,
@@ -234,6 +250,9 @@ Result<LoadedModel> load_parts(const config::Settings& settings, const Progress&
       p.factory->weight_bytes() - (p.description.model.tied_head ? 0 : p.factory->table_bytes());
   model.expert_bytes = p.factory->expert_bytes();
   warn_if_over_plan(p, *model.runner);
+  if (SwapPool* swap = model.runner->swap_pool()) {
+    MET_ASSIGN(model.swap_block_ns, swap->measure(p.device->default_stream()));
+  }
   model.kernel_target = kernels::full_name(*p.target);
   model.source = std::move(p.source);
   model.config = std::move(p.description.model);

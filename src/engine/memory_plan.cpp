@@ -26,7 +26,8 @@ std::unexpected<Error> too_small(const MemoryInputs& in, std::size_t budget, std
     const char* name;
     const char* flag;
   };
-  const Term terms[] = {{in.weights, "the weights", "a smaller model or quantization"},
+  const Term terms[] = {{in.host_memory ? in.swap : 0, "the swap pool", "--swap-space-gb"},
+                        {in.weights, "the weights", "a smaller model or quantization"},
                         {in.arena, "the step buffers", "--max-prefill-tokens"},
                         {kv, "the KV pool of one sequence", "--max-seq-len"}};
   const Term& largest = *std::ranges::max_element(terms, {}, &Term::bytes);
@@ -48,7 +49,8 @@ Result<MemoryPlan> plan_memory(const MemoryInputs& in) {
           : std::min(static_cast<std::size_t>(in.utilization * static_cast<double>(in.total)), in.free);
   const bool automatic = in.max_seq_len == 0;
   plan.max_seq_len = automatic ? in.model_positions : in.max_seq_len;
-  const std::size_t fixed = in.weights + in.arena + kGuardBytes;
+  // The pool of preempted sequences is host memory: on the CPU it competes with the KV pool.
+  const std::size_t fixed = in.weights + in.arena + kGuardBytes + (in.host_memory ? in.swap : 0);
   if (plan.budget <= fixed) return too_small(in, plan.budget, plan.max_seq_len);
 
   const auto batch_blocks = [&] {
@@ -88,6 +90,7 @@ Result<MemoryPlan> plan_memory(const MemoryInputs& in) {
                 {"step buffers", in.arena, "tokens, rows and logits of the largest step"},
                 {"guard", kGuardBytes, "left to the system"},
                 {"KV pool", static_cast<std::size_t>(plan.blocks) * in.block, formula}};
+  if (in.swap > 0) plan.terms.push_back({"swap pool", in.swap, "--swap-space-gb, in host memory"});
   return plan;
 }
 

@@ -20,6 +20,7 @@ struct MemoryInputs {
   std::size_t weights = 0;
   std::size_t arena = 0;  ///< step buffers and kernel workspace
   std::size_t block = 0;  ///< one block of all layers, K and V
+  std::size_t swap = 0;   ///< the swap pool, in the host's memory
   int block_tokens = 16;
   std::int64_t max_seq_len = 0;  ///< 0: the model's, as far as memory goes
   std::int64_t model_positions = 0;

@@ -3,6 +3,8 @@
 #include <random>
 
 #include "core/clock.h"
+#include "core/log.h"
+#include "engine/disk_spill.h"
 #include "engine/serve_plan.h"
 #include "scheduler/engine.h"
 
@@ -20,6 +22,7 @@ class Host final : public ModelHost {
  private:
   LoadedModel model_;
   SteadyClock clock_;
+  std::unique_ptr<DiskSpill> spill_;           // moves blocks between the runner's memory and disk
   std::unique_ptr<scheduler::Client> client_;  // destroyed first: its threads use the model
 };
 
@@ -35,7 +38,18 @@ Result<> Host::start(const config::Settings& settings, std::function<void(const 
   config.vocab_size = model_.config.vocabulary;
   config.cache_identity = model_.source.path + "|" + std::string(info(model_.cache).name);
   config.cache_key = random_key();
-  MET_ASSIGN(client_, scheduler::start_engine(config, *model_.runner, clock_, std::move(on_fault)));
+  config.block_bytes = static_cast<std::int64_t>(kv_block_bytes(model_.config, model_.cache));
+  config.swap_block_ns = model_.swap_block_ns;
+  if (config.plan.disk_blocks > 0) {
+    const SwapPool& pool = *model_.runner->swap_pool();
+    auto created = storage::BlockFile::create(settings.swap_dir, pool.slot_bytes(), config.plan.disk_blocks);
+    if (!created) return fail(created.error().code, created.error().message, "--swap-dir");
+    std::unique_ptr<storage::BlockFile> file = std::move(*created);
+    if (!file->direct()) log::warn("--swap-dir is on a file system that keeps every file in memory");
+    spill_ = std::make_unique<DiskSpill>(std::move(file), pool.memory(), pool.slot_bytes());
+  }
+  MET_ASSIGN(client_,
+             scheduler::start_engine(config, *model_.runner, clock_, std::move(on_fault), spill_.get()));
   return {};
 }
 

@@ -5,6 +5,7 @@
 
 #include "config/model_config.h"
 #include "core/dtype.h"
+#include "engine/swap_pool.h"
 #include "scheduler/device.h"
 
 namespace met::engine {
@@ -16,6 +17,7 @@ struct RunnerOptions {
   std::int64_t blocks = 0;       ///< of the pool, the null block among them
   DType cache = DType::kF16;     ///< of K and V
   DType weights = DType::kBF16;  ///< of the layers, on devices that can choose
+  std::int64_t swap_blocks = 0;  ///< places of the host's swap pool
   bool graphs = true;            ///< replay captured steps; false: enqueue kernel by kernel
   bool log_routes = false;       ///< METRALE_GEMM_SHAPE_LOG
   bool batch_invariant = false;  ///< a row's bits do not depend on the other rows of its step
@@ -30,6 +32,8 @@ class ModelRunner : public scheduler::Device {
   virtual const config::ModelConfig& config() const = 0;
   /// Bytes allocated for buffers and pool, for the check against the plan (M2).
   virtual std::size_t allocated_bytes() const = 0;
+  /// Null without one.
+  virtual SwapPool* swap_pool() = 0;
 };
 
 /// Bytes of one block of 16 positions over all layers, K and V.

@@ -48,6 +48,16 @@ void add_load(const Snapshot& s, PrometheusPage& page) {
   page.value("vllm:prefix_cache_queries_total", number(s.prefix_queries));
   page.value("vllm:prefix_cache_hits_total", number(s.prefix_hits));
   page.value("vllm:num_preemptions_total", number(s.preemptions));
+  page.value("met_preemptions_total", number(s.preemptions - s.stats.preemptions_swap),
+             {{"mode", "recompute"}});
+  page.value("met_preemptions_total", number(s.stats.preemptions_swap), {{"mode", "swap"}});
+  page.value("met_swap_bytes_total", number(s.stats.swap_out_bytes), {{"direction", "out"}});
+  page.value("met_swap_bytes_total", number(s.stats.swap_in_bytes), {{"direction", "in"}});
+  page.value("met_swap_bytes_total", number(s.stats.disk_out_bytes), {{"direction", "disk_out"}});
+  page.value("met_swap_bytes_total", number(s.stats.disk_in_bytes), {{"direction", "disk_in"}});
+  page.value("met_swap_failures_total", number(s.stats.spill_failures));
+  page.value("met_swap_blocks", number(s.swap_blocks_used), {{"tier", "host"}});
+  page.value("met_swap_blocks", number(s.disk_blocks_used), {{"tier", "disk"}});
   page.value("met_blocks", number(s.blocks_free), {{"group", "0"}, {"state", "free"}});
   page.value("met_blocks", number(s.blocks_evictable), {{"group", "0"}, {"state", "evictable"}});
   page.value("met_blocks", number(s.blocks_referenced), {{"group", "0"}, {"state", "referenced"}});

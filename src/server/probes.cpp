@@ -105,6 +105,9 @@ awaitable<void> get_memory(Exchange& http, Services& met) {
   pool.append("blocks_cached", snapshot->blocks_evictable);
   pool.append("blocks_used", snapshot->blocks_referenced);
   out.set("kv_pool", std::move(pool));
+  json::Object swap{{"blocks_in_host_memory", snapshot->swap_blocks_used}};
+  swap.append("blocks_on_disk", snapshot->disk_blocks_used);
+  out.set("swap", std::move(swap));
   auto job = [](storage::ObjectStore& store) -> Answered<json::Object> {
     json::Object stores{{"bytes", store.bytes()}};
     stores.append("responses", store.entries(static_cast<int>(Kind::kResponse)));
