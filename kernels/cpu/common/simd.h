@@ -180,10 +180,10 @@ inline float sum(Vf v) {
   return _mm_cvtss_f32(_mm_add_ss(d, _mm_movehdup_ps(d)));
 }
 inline Vi multiply_bytes(Vi u, Vi s) { return _mm256_maddubs_epi16(u, s); }
-/// The signed bytes of w at even (Odd: odd) places, in 16 bits.
+/// 256 times the signed bytes of w at even (Odd: odd) places, in 16 bits.
 template <bool Odd>
 inline Vi wide_bytes(Vi w) {
-  return _mm256_srai_epi16(Odd ? w : _mm256_slli_epi16(w, 8), 8);
+  return Odd ? _mm256_and_si256(w, _mm256_set1_epi16(-256)) : _mm256_slli_epi16(w, 8);
 }
 inline Vi multiply_words(Vi a, Vi b) { return _mm256_madd_epi16(a, b); }
 /// Stores the lanes in 16 bits, each four in the order 0, 2, 1, 3.
@@ -300,7 +300,7 @@ inline float sum(Vf v) {
 inline Vi multiply_bytes(Vi u, Vi s) { return _mm_maddubs_epi16(u, s); }
 template <bool Odd>
 inline Vi wide_bytes(Vi w) {
-  return _mm_srai_epi16(Odd ? w : _mm_slli_epi16(w, 8), 8);
+  return Odd ? _mm_and_si128(w, _mm_set1_epi16(-256)) : _mm_slli_epi16(w, 8);
 }
 inline Vi multiply_words(Vi a, Vi b) { return _mm_madd_epi16(a, b); }
 inline void store_s16_even_odd(std::int16_t* p, Vi v) {
