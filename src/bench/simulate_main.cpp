@@ -249,8 +249,8 @@ Result<> run(const std::vector<std::string>& arguments, const config::Environmen
     if (trace.empty()) {
       MET_ASSIGN(trace, load_trace(settings.model, flags.rate_scale));
     }
-    scheduler::PlanConfig plan = engine::plan_config(settings, *hardware, traits_of(*hardware),
-                                                     settings.max_seq_len.value_or(kMaxSeqLen));
+    MET_ASSIGN(scheduler::PlanConfig plan, engine::plan_config(settings, *hardware, traits_of(*hardware),
+                                                               settings.max_seq_len.value_or(kMaxSeqLen)));
     plan.blocks_total = static_cast<int>(flags.kv_blocks);
     flags.options.engine = engine::engine_config(settings, plan);
     const auto began = std::chrono::steady_clock::now();

@@ -87,6 +87,9 @@ json::Value forward_facts(const engine::LoadedModel& model) {
   out.append("max_batch_size", model.plan.max_batch_size);
   out.append("max_prefill_tokens", model.plan.max_prefill_tokens);
   out.append("mixed_prefill_tokens", model.plan.mixed_prefill_tokens);
+  out.append("prefill_varlen_batch", model.plan.prefill.varlen);
+  out.append("prefill_codispatch", model.plan.prefill.codispatch);
+  out.append("prefill_first_chunk", model.plan.prefill.first_chunk);
   out.append("block_tokens", model.plan.block_tokens);
   const std::string text = json::write(out);
   const Hash128 hash = siphash128({}, std::as_bytes(std::span(text)));

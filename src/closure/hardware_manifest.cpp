@@ -26,6 +26,9 @@ constexpr SchemaRow kRows[] = {
     {"defaults.mixed_prefill_tokens", Kind::kInt},
     {"defaults.kv_cache_dtype", Kind::kString},
     {"defaults.scheduler_config", Kind::kString},
+    {"defaults.prefill_varlen_batch", Kind::kString},
+    {"defaults.prefill_codispatch", Kind::kString},
+    {"defaults.prefill_first_chunk", Kind::kString},
     {"benchmarks.limits.thermal.*", Kind::kNumber},
     {"benchmarks.limits.memory.*", Kind::kNumber},
     {"benchmarks.limits.timing.*", Kind::kNumber},
@@ -50,6 +53,9 @@ constexpr DefaultRow kDefaults[] = {
     {"mixed_prefill_tokens", "integer"},
     {"kv_cache_dtype", "auto|f16|bf16|fp8"},
     {"scheduler_config", "sync|async"},
+    {"prefill_varlen_batch", "on|off"},
+    {"prefill_codispatch", "on|off"},
+    {"prefill_first_chunk", "on|off"},
 };
 
 constexpr std::pair<std::string_view, Vendor> kVendors[] = {

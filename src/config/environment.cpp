@@ -21,6 +21,7 @@ constexpr EnvironmentVariable kTable[] = {
     {"METRALE_MAX_BODY_BYTES", "fallback of --max-body-bytes"},
     {"METRALE_PREFILL_CODISPATCH", "fallback of --prefill-codispatch"},
     {"METRALE_PREFILL_VARLEN", "fallback of --prefill-varlen-batch"},
+    {"METRALE_Q12_BATCHED_FIRST_CHUNK", "fallback of --prefill-first-chunk"},
     {"METRALE_RATE_LIMIT_BURST_RPM", "fallback of --rate-limit-burst-rpm"},
     {"METRALE_RATE_LIMIT_BURST_TPM", "fallback of --rate-limit-burst-tpm"},
     {"METRALE_RATE_LIMIT_RPM", "fallback of --rate-limit-rpm"},

@@ -253,7 +253,7 @@ void read_environment(Settings& s, const EnvironmentReader& environment, std::ve
     if (row.environment.empty()) continue;
     std::optional<std::string> value = environment(row.environment);
     if (!value) continue;
-    if (row.choices == "on|off") {  // P5: 1 or true in any case is on, any other value off
+    if (row.choices == "auto|on|off") {  // P5: 1 or true in any case is on, any other value off
       std::transform(value->begin(), value->end(), value->begin(),
                      [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
       value = *value == "1" || *value == "true" ? "on" : "off";

@@ -62,8 +62,9 @@ struct Settings {
   std::string scheduler_config = "auto";
   std::int64_t tbt_deadline_ms = 100;
   std::int64_t kv_admit_watermark = 512;
-  std::string prefill_varlen_batch = "on";
-  std::string prefill_codispatch = "off";
+  std::string prefill_varlen_batch = "auto";
+  std::string prefill_codispatch = "auto";
+  std::string prefill_first_chunk = "auto";
   bool no_prefix_caching = false;
   bool batch_invariant = false;
   bool no_graphs = false;

@@ -210,7 +210,8 @@ Result<> CudaRunner::run_mixed(const scheduler::StepBatch& batch, const StepCapa
   return samplers_->score(batch, stream_);
 }
 
-Result<> CudaRunner::enqueue(const scheduler::StepPlan&, const scheduler::StepBatch& batch) {
+Result<> CudaRunner::enqueue(const scheduler::StepPlan& plan, const scheduler::StepBatch& batch) {
+  check_wave(plan, options_.prefill);
   if (batch.rows.empty()) return copy_blocks(batch);
   Slot& slot = slots_[enqueued_++ % kSlots];
   masks_->update(batch);

@@ -216,7 +216,8 @@ Result<> HostRunner::upload(const scheduler::StepBatch& batch) {
   return device_.copy_to_device(buffers_.counts, &counts, sizeof counts);
 }
 
-Result<> HostRunner::enqueue(const scheduler::StepPlan&, const scheduler::StepBatch& batch) {
+Result<> HostRunner::enqueue(const scheduler::StepPlan& plan, const scheduler::StepBatch& batch) {
+  check_wave(plan, options_.prefill);
   samplers_->update(batch);
   masks_->update(batch);
   MET_TRY(copy_swapped(batch));

@@ -44,10 +44,6 @@ Result<> check_settings(const config::Settings& s) {
     return unsupported("--swap-disk-gb", "belongs to --swap-dir, which is not given");
   if (s.scheduler == "fifo" && s.tbt_deadline_ms != neutral.tbt_deadline_ms)
     return unsupported("--tbt-deadline-ms", "belongs to --scheduler slai, and the scheduler is fifo");
-  if (s.prefill_codispatch == "on")
-    return unsupported("--prefill-codispatch", "waves that wait for each other are not supported");
-  if (s.prefill_varlen_batch == "off")
-    return unsupported("--prefill-varlen-batch", "prefill waves are always ragged here");
   return {};
 }
 
@@ -125,12 +121,14 @@ Result<> plan_model_memory(const config::Settings& s, Prepared& p) {
     return invalid("--max-seq-len", std::to_string(wanted) + " is more than the model's " +
                                         std::to_string(model.max_positions) + " positions");
   const gpu::DeviceInfo& device = p.device->info();
-  p.plan = plan_config(s, *p.target->hardware,
-                       {.feeds_ids = device.feeds_ids, .unified_memory = device.unified_memory}, wanted);
+  MET_ASSIGN(p.plan,
+             plan_config(s, *p.target->hardware,
+                         {.feeds_ids = device.feeds_ids, .unified_memory = device.unified_memory}, wanted));
   const auto fill = [&](std::int64_t max_seq_len) {
     p.plan.max_seq_len = max_seq_len;
     p.runner.limits = scheduler::step_limits(p.plan);
     p.runner.positions = max_seq_len;
+    p.runner.prefill = p.plan.prefill;
     p.runner.graphs = !s.no_graphs;
     p.runner.batch_invariant = s.batch_invariant;
     p.runner.log_routes = config::Environment::process().get("METRALE_GEMM_SHAPE_LOG") == "1";

@@ -5,6 +5,7 @@
 
 #include "config/model_config.h"
 #include "core/dtype.h"
+#include "core/prefill_mode.h"
 #include "engine/swap_pool.h"
 #include "scheduler/device.h"
 
@@ -20,6 +21,7 @@ struct RunnerOptions {
   std::int64_t swap_blocks = 0;  ///< places of the host's swap pool
   bool graphs = true;            ///< replay captured steps; false: enqueue kernel by kernel
   bool log_routes = false;       ///< METRALE_GEMM_SHAPE_LOG
+  PrefillMode prefill;           ///< which prefill rows share a step (P4)
   bool batch_invariant = false;  ///< a row's bits do not depend on the other rows of its step
 };
 
@@ -35,6 +37,10 @@ class ModelRunner : public scheduler::Device {
   /// Null without one.
   virtual SwapPool* swap_pool() = 0;
 };
+
+/// Aborts when the prefill rows of a step are no wave of this mode (P4): the kernels get what was planned, or
+/// nothing.
+void check_wave(const scheduler::StepPlan& plan, PrefillMode mode);
 
 /// Bytes of one block of 16 positions over all layers, K and V.
 std::size_t kv_block_bytes(const config::ModelConfig& config, DType cache);

@@ -3,6 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/log.h"
+#include "engine/prefill_switches.h"
 #include "kernels/lookup.h"
 #include "ops/attention/attention.h"
 
@@ -24,8 +26,8 @@ std::int64_t microseconds(double seconds) { return static_cast<std::int64_t>(sec
 
 }  // namespace
 
-scheduler::PlanConfig plan_config(const config::Settings& s, const kernels::Hardware& hardware,
-                                  const DeviceTraits& device, std::int64_t max_seq_len) {
+Result<scheduler::PlanConfig> plan_config(const config::Settings& s, const kernels::Hardware& hardware,
+                                          const DeviceTraits& device, std::int64_t max_seq_len) {
   scheduler::PlanConfig plan;
   plan.block_tokens = ops::kKvBlockTokens;
   plan.max_batch_size =
@@ -35,7 +37,10 @@ scheduler::PlanConfig plan_config(const config::Settings& s, const kernels::Hard
       s.max_prefill_tokens.value_or(default_or(hardware, "max_prefill_tokens", kMaxPrefillTokens));
   plan.mixed_prefill_tokens =
       s.mixed_prefill_tokens.value_or(default_or(hardware, "mixed_prefill_tokens", kMixedPrefillTokens));
+  MET_ASSIGN(plan.prefill, resolve_prefill_mode(s, hardware, plan.max_batch_size));
   plan.kv_admit_watermark = s.kv_admit_watermark;
+  if (s.kv_admit_watermark == 0)
+    log::warn("--kv-admit-watermark 0 reserves blocks for prompts alone: answers may preempt each other");
   plan.policy = s.scheduler == "slai" ? scheduler::Policy::kSlai : scheduler::Policy::kFifo;
   plan.tbt_deadline_us = s.tbt_deadline_ms * 1000;
   const std::string_view config =

@@ -14,9 +14,9 @@ struct DeviceTraits {
   bool unified_memory = false;  ///< the CPU
 };
 
-/// All but `blocks_total`, which is the memory plan's.
-scheduler::PlanConfig plan_config(const config::Settings& settings, const kernels::Hardware& hardware,
-                                  const DeviceTraits& device, std::int64_t max_seq_len);
+/// All but `blocks_total`, which is the memory plan's. Errors: a switch that cannot take effect (P3).
+Result<scheduler::PlanConfig> plan_config(const config::Settings& settings, const kernels::Hardware& hardware,
+                                          const DeviceTraits& device, std::int64_t max_seq_len);
 
 /// All but what names the model: `vocab_size`, `cache_identity` and `cache_key`.
 scheduler::EngineConfig engine_config(const config::Settings& settings, const scheduler::PlanConfig& plan);

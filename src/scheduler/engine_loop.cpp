@@ -66,6 +66,7 @@ bool EngineLoop::tick() {
     StepSlot& slot = slots_[static_cast<std::size_t>(next_slot_)];
     plan_ = &slot.plan;
     plan_step(view_, config_.plan, now_us_, scratch_, slot.plan);
+    wake_us_ = slot.plan.wake_us;
     const bool work = !slot.plan.empty();
     const bool waiting = !live_.empty() || !parked_.empty() || !queue_.empty();
     const bool moving = move_.running || slot.plan.load >= 0 || slot.plan.store >= 0 || slot.plan.drop >= 0;
@@ -152,6 +153,7 @@ void EngineLoop::answer_probe(SeqIndex index) {
 
 /// S22: as a level is worth a fixed time of waiting, the order of two requests never changes while they wait.
 void EngineLoop::enqueue(SeqIndex index) {
+  last_arrival_us_ = std::max(last_arrival_us_, at(index).record->accepted_us);
   if (config_.plan.policy == Policy::kFifo) return queue_.push_back(index);
   const auto key = [&](SeqIndex other) {
     const Record& record = *at(other).record;
@@ -259,6 +261,7 @@ void EngineLoop::build_view() {
            .queued = queued_views_,
            .block_refs = pool.all_refs(),
            .queued_total = std::ssize(queue_),
+           .last_arrival_us = last_arrival_us_,
            .wake_us = wake_us_,
            .blocks_free = pool.free(),
            .blocks_evictable = pool.evictable(),

@@ -125,6 +125,7 @@ class EngineLoop {
   std::vector<SeqIndex> parked_;         ///< and swapped ones, by admission
   std::vector<SeqIndex> queue_;          ///< one of each request: the choice that will compute the prompt
   std::int64_t queued_ = 0;              ///< choices in it
+  std::int64_t last_arrival_us_ = 0;     ///< of a request
   std::uint64_t admissions_ = 0;
 
   /// A place of the host pool that a step in flight may still read or write (B9).

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/prefill_mode.h"
 #include "scheduler/request.h"
 
 namespace met::scheduler {
@@ -38,6 +39,10 @@ struct PlanConfig {
   int swap_least_tokens = 512;  ///< computed, of a victim that swaps while costs are unknown (S17)
   std::int64_t step_max_us =
       0;  ///< longest step that a prefill may make, by the cost model; 0: no bound (S5)
+
+  PrefillMode prefill;                          ///< P3
+  std::int64_t codispatch_window_us = 100'000;  ///< from the first arrival (P7)
+  std::int64_t codispatch_settle_us = 10'000;   ///< without an arrival (P7)
 
   Policy policy = Policy::kFifo;
   std::int64_t tbt_deadline_us = 100'000;  ///< slai: longest wait between two tokens of a stream (S10)
@@ -105,7 +110,7 @@ struct WaitView {
   std::int64_t recomputed_to = 0;
   std::int64_t accepted_us = 0;
   std::int64_t hit_tokens = 0;  ///< whole blocks, on the grid, never the whole of `len` (P2)
-  int preemptions = 0;  ///< so far
+  int preemptions = 0;          ///< so far
   SwapPlace place = SwapPlace::kNone;
   std::int64_t swapped_len = 0;  ///< positions that the swap tiers hold
   std::int64_t hit_referenced =
@@ -128,7 +133,8 @@ struct View {
   std::span<const WaitView> queued;
   std::span<const std::int32_t> block_refs;
   std::int64_t queued_total = 0;
-  std::int64_t wake_us = -1;  ///< earliest moment at which a sequence ends by time, -1: none
+  std::int64_t last_arrival_us = 0;  ///< of a queued request (P7)
+  std::int64_t wake_us = -1;         ///< earliest moment at which a sequence ends by time, -1: none
   std::int64_t blocks_free = 0;
   std::int64_t blocks_evictable = 0;
   std::int64_t swap_free = 0;     ///< places of the host pool
@@ -150,6 +156,9 @@ struct Row {
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
+
+/// A prefill row as the rules of waves see it.
+constexpr PrefillRow wave_row(const Row& row) { return {row.begin, row.end - row.begin}; }
 
 enum class PreemptMode : std::uint8_t { kRecompute, kSwap };
 struct Preempt {

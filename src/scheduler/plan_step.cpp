@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "scheduler/plan.h"
@@ -11,6 +12,7 @@ namespace {
 constexpr std::int64_t kCutTokens = 64;
 constexpr std::int64_t kUnmeasuredTokens = 128;  // prefill of a step whose cost is not known yet
 constexpr std::int64_t kSlaiCutTokens = 256;     // S13
+constexpr std::int64_t kRowTokensMax = 65'535;   // a kernel's grid (P1)
 
 std::int64_t align_down(std::int64_t value, std::int64_t grid) { return value / grid * grid; }
 
@@ -166,6 +168,12 @@ class Planning {
     plan_.tokens.recomputed += again;
     plan_.tokens.prefill += span.end - span.begin - again;
     budget_ -= span.end - span.begin;
+    if (!wave_) wave_ = PrefillRow{span.begin, span.end - span.begin};
+  }
+
+  /// Whether a prefill row may go with those that are planned (P4, P6).
+  bool joins(Span span) const {
+    return !wave_ || joins_wave(config_.prefill, *wave_, {span.begin, span.end - span.begin});
   }
 
   // ---- prefill rows: S5, S24, P1
@@ -193,7 +201,7 @@ class Planning {
   /// tokens. It ends on the grid unless it is the last; empty when there is not room enough.
   Span chunk(std::int64_t planned, std::int64_t len, std::int64_t prompt_len, bool prompt_logprobs,
              std::int64_t most) {
-    std::int64_t end = std::min(len, planned + std::min(most, budget_));
+    std::int64_t end = std::min(len, planned + std::min({most, budget_, kRowTokensMax}));
     if (prompt_logprobs && planned < prompt_len - 1 && end > planned + logits_left_)
       end = planned + logits_left_;
     if (end < len) end = align_down(end, config_.chunk_grid_tokens);
@@ -225,23 +233,31 @@ class Planning {
       } else if (s.fork_from >= 0) {
         fork(i);
       } else {
-        const std::int64_t others = left_all - (s.len - s.planned_len);
-        continue_prefill(i, share_of(budget_all, others));
+        continue_prefill(i, share_of(i, budget_all, left_all));
       }
     }
   }
 
-  /// What one sequence may take while `others` tokens wait: half the budget, or what they leave of it (S24).
-  std::int64_t share_of(std::int64_t budget_all, std::int64_t others) const {
-    return std::max({budget_all / 2, budget_all - others, std::int64_t{config_.chunk_grid_tokens}});
+  /// What one sequence may take: half the budget, or what the `left_all` tokens of all leave of it (S24). Where
+  /// waves are not ragged, an equal part for all that stand where it stands, and then the length of the first (P6).
+  std::int64_t share_of(std::size_t i, std::int64_t budget_all, std::int64_t left_all) const {
+    const LiveView& s = view_.live[i];
+    const std::int64_t grid = config_.chunk_grid_tokens;
+    if (config_.prefill.varlen)
+      return std::max({budget_all / 2, budget_all - (left_all - (s.len - s.planned_len)), grid});
+    if (wave_) return wave_->tokens;
+    std::int64_t equals = 0;
+    for (std::size_t other = i; other < view_.live.size(); ++other)
+      equals += wants_prefill(other) && view_.live[other].planned_len == s.planned_len ? 1 : 0;
+    return std::max(align_down(budget_all / equals, grid), grid);
   }
 
   void continue_prefill(std::size_t i, std::int64_t most) {
     const LiveView& s = view_.live[i];
     Span span = chunk(s.planned_len, s.len, s.prompt_len, s.prompt_logprobs, most);
-    if (span.empty()) {
+    if (span.empty() || !joins(span)) {
       ++rowless_;
-      return wait(s.seq, WaitReason::kBudget);
+      return wait(s.seq, span.empty() ? WaitReason::kBudget : WaitReason::kWave);
     }
     const std::int64_t grid = config_.chunk_grid_tokens;
     const std::int64_t least_end = std::min(s.len, align_down(s.planned_len, grid) + grid);
@@ -249,7 +265,7 @@ class Planning {
     if (lacks(i, span.end) > available_) {
       const std::int64_t fits = (held(i) + available_) * config_.block_tokens;
       span.end = std::max(span.begin, align_down(fits, grid));
-      if (span.empty()) return wait(s.seq, WaitReason::kCapacity);
+      if (span.empty() || !joins(span)) return wait(s.seq, WaitReason::kCapacity);
     }
     add_row(i, RowKind::kPrefill, span, lacks(i, span.end));
     take_logits(span, s.prompt_len, s.prompt_logprobs);
@@ -272,6 +288,7 @@ class Planning {
         from->planned_len < s.fork_len)
       return wait(s.seq, WaitReason::kProducer);
     if (budget_ < s.len - s.fork_len) return wait(s.seq, WaitReason::kBudget);
+    if (!joins({s.fork_len, s.len})) return wait(s.seq, WaitReason::kWave);
     const std::int64_t need = config_.blocks_of(s.len) - s.fork_len / config_.block_tokens;
     make_room(i, need);
     if (need > available_) return wait(s.seq, WaitReason::kCapacity);
@@ -291,15 +308,29 @@ class Planning {
     }
   }
 
+  /// Tokens of the first row of an entry: where waves are not ragged, an equal part for all queued that could go
+  /// with it (P6).
+  std::int64_t entry_share(const WaitView& s, std::int64_t begin) const {
+    if (config_.prefill.varlen) return budget_;
+    if (wave_) return wave_->tokens;
+    const PrefillRow row{begin, s.len - begin};
+    if (!joins_wave(config_.prefill, row, row)) return budget_;
+    const auto equals = std::ranges::count_if(
+        view_.queued, [&](const WaitView& other) { return other.hit_tokens == begin && other.len == s.len; });
+    const std::int64_t grid = config_.chunk_grid_tokens;
+    return std::max(align_down(budget_ / std::clamp<std::int64_t>(equals, 1, rows_free_), grid), grid);
+  }
+
   /// Takes in one waiting sequence, or says why not.
   bool enter(const WaitView& s, std::vector<Admit>& list, WaitReason& why) {
     if (s.place != SwapPlace::kNone && s.place != SwapPlace::kHost) return why = WaitReason::kSwap, false;
     if (s.rows > rows_free_) return why = WaitReason::kRows, false;
     const std::int64_t begin = std::max(s.hit_tokens, s.swapped_len);
     const bool decodes = begin > s.hit_tokens && begin == s.len - 1;  // a swapped stream goes on
-    const Span span =
-        decodes ? Span{begin, s.len} : chunk(begin, s.len, s.prompt_len, s.prompt_logprobs, budget_);
+    const Span span = decodes ? Span{begin, s.len}
+                              : chunk(begin, s.len, s.prompt_len, s.prompt_logprobs, entry_share(s, begin));
     if (span.empty() && rowless_ > 0) return why = WaitReason::kBudget, false;
+    if (!decodes && !span.empty() && !joins(span)) return why = WaitReason::kWave, false;
     const std::int64_t block = config_.block_tokens;
     const std::int64_t each = reserve_blocks(config_, s);
     const std::int64_t followers = (s.rows - 1) * (each - (s.prompt_len - 1) / block);
@@ -340,11 +371,33 @@ class Planning {
   }
 
   void admit() {
+    if (waits_for_wave()) return wait_queued(0, WaitReason::kWave);
     if (config_.policy == Policy::kSlai) return admit_slai();
     for (std::size_t i = 0; i < view_.queued.size(); ++i) {
       WaitReason why{};
       if (!enter(view_.queued[i], plan_.admit, why)) return wait_queued(i, why);
     }
+  }
+
+  /// P7: whether chunk zero of what is queued waits, so that more goes together; the plan wakes when it may go.
+  bool waits_for_wave() {
+    if (!config_.prefill.codispatch || view_.queued_total < 2 || !view_.live.empty() || !plan_.resume.empty())
+      return false;
+    std::int64_t first_us = view_.last_arrival_us;
+    std::int64_t tokens = 0;
+    int rows = 0;
+    for (const WaitView& s : view_.queued) {
+      first_us = std::min(first_us, s.accepted_us);
+      tokens += s.len - s.hit_tokens;
+      rows += s.rows;
+    }
+    const std::int64_t closes_us = std::min(first_us + config_.codispatch_window_us,
+                                            view_.last_arrival_us + config_.codispatch_settle_us);
+    const bool full = tokens >= budget_ || rows >= rows_free_;
+    const bool ends_first = view_.wake_us >= 0 && view_.wake_us <= closes_us;
+    if (full || ends_first || now_us_ >= closes_us) return false;
+    plan_.wake_us = closes_us;
+    return true;
   }
 
   // ---- SLAI: S10 to S13
@@ -420,14 +473,15 @@ class Planning {
   StepPlan& plan_;
   std::int64_t available_;  ///< blocks free or evictable that this plan has not given away
   int rows_free_;
-  std::int64_t swap_free_;        ///< places of the host pool that it has not given away
-  std::int64_t budget_ = 0;       ///< prefill tokens left in the step
-  std::int64_t logits_left_ = 0;  ///< prompt positions that may still want logits
-  std::int64_t reserved_ = 0;     ///< blocks that live sequences may still ask for
-  bool streams_ = false;          ///< a running stream waits for its next token (S10)
-  bool projects_ = false;         ///< the cost model knows what this step takes (S12)
-  std::int64_t slack_us_ = 0;     ///< S13
-  int rowless_ = 0;               ///< prefilling sequences that wait for tokens of the next step
+  std::int64_t swap_free_;          ///< places of the host pool that it has not given away
+  std::int64_t budget_ = 0;         ///< prefill tokens left in the step
+  std::int64_t logits_left_ = 0;    ///< prompt positions that may still want logits
+  std::int64_t reserved_ = 0;       ///< blocks that live sequences may still ask for
+  bool streams_ = false;            ///< a running stream waits for its next token (S10)
+  bool projects_ = false;           ///< the cost model knows what this step takes (S12)
+  std::int64_t slack_us_ = 0;       ///< S13
+  std::optional<PrefillRow> wave_;  ///< the first prefill row of the step (P4, P6)
+  int rowless_ = 0;                 ///< prefilling sequences that wait for tokens of the next step
 };
 
 }  // namespace
@@ -436,7 +490,8 @@ void plan_step(const View& view, const PlanConfig& config, std::int64_t now_us, 
                StepPlan& plan) {
   plan.clear();
   Planning(view, config, now_us, scratch, plan).run();
-  if (view.wake_us >= 0) plan.wake_us = std::max(view.wake_us, now_us);
+  if (view.wake_us >= 0 && (plan.wake_us < 0 || view.wake_us < plan.wake_us))
+    plan.wake_us = std::max(view.wake_us, now_us);
 }
 
 }  // namespace met::scheduler

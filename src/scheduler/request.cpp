@@ -44,6 +44,8 @@ std::string_view name(WaitReason reason) {
       return "deadline";
     case WaitReason::kSwap:
       return "swap";
+    case WaitReason::kWave:
+      return "wave";
   }
   return "unknown";
 }

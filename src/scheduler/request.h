@@ -97,8 +97,9 @@ enum class WaitReason : std::uint8_t {
   kGrammar,   ///< what may follow depends on a token in flight (E8)
   kDeadline,  ///< a running stream's next token goes first (S10)
   kSwap,      ///< its blocks are on their way through the swap tiers
+  kWave,      ///< the rows it may go with (P6), or the window in which more of them come (P7)
 };
-inline constexpr int kWaitReasons = 10;
+inline constexpr int kWaitReasons = 11;
 
 /// Terminals as `vllm:request_success_total` counts them.
 enum class EndClass : std::uint8_t { kStop, kLength, kAbort, kError, kTimeout, kRepetition };

@@ -108,7 +108,8 @@ TEST(Manifest, HardwareIsReadWhole) {
   EXPECT_THAT(h->flags, ElementsAre("-a"));
   EXPECT_THAT(h->defaults, ElementsAre(Pair("block_size", "32"), Pair("scheduler_config", "async")));
   EXPECT_THAT(h->unstated_defaults,
-              ElementsAre("max_batch_size", "max_prefill_tokens", "mixed_prefill_tokens", "kv_cache_dtype"));
+              ElementsAre("max_batch_size", "max_prefill_tokens", "mixed_prefill_tokens", "kv_cache_dtype",
+                          "prefill_varlen_batch", "prefill_codispatch", "prefill_first_chunk"));
 }
 
 TEST(Manifest, VendorsHaveSynonyms) {

@@ -92,6 +92,7 @@ TEST(Settings, FlagBeatsFileBeatsEnvironmentBeatsHardware) {
     if (name == "METRALE_KV_ADMIT_WATERMARK") return "64";
     if (name == "METRALE_PREFILL_VARLEN") return "yes";
     if (name == "METRALE_PREFILL_CODISPATCH") return "TRUE";
+    if (name == "METRALE_Q12_BATCHED_FIRST_CHUNK") return "1";
     return std::nullopt;
   };
   auto s = read({"--config", path, "--port", "2"}, env);
@@ -102,6 +103,7 @@ TEST(Settings, FlagBeatsFileBeatsEnvironmentBeatsHardware) {
   EXPECT_EQ(s->kv_admit_watermark, 64);
   EXPECT_EQ(s->prefill_varlen_batch, "off");  // P5: neither 1 nor true
   EXPECT_EQ(s->prefill_codispatch, "on");
+  EXPECT_EQ(s->prefill_first_chunk, "on");
   EXPECT_EQ(s->auth_token.size(), 2U);
   EXPECT_EQ(s->sse_keepalive_s, 0.5);
   ASSERT_TRUE(set_setting(*s, "kv-admit-watermark", "8", Origin::kHardware));

@@ -171,6 +171,18 @@ TEST(PlanStep, AMixedStepIsAtMostTwiceADecodeStep) {  // S5
   EXPECT_EQ(tokens(state.finish(3000, 7)), 64) << "never nothing";
 }
 
+TEST(PlanStep, ARowStaysUnderTheGridLimit) {  // P1
+  PlanConfig config = config_of(8, 40'000);
+  config.max_seq_len = 300'000;
+  config.max_prefill_tokens = 0;
+  State state;
+  state.refs = {0};
+  state.queued.push_back({.seq = 0, .prompt_len = 200'000, .len = 200'000, .outputs_left = 1});
+  const StepPlan plan = plan_of(state.finish(/*free=*/39'999, 8), config);
+  ASSERT_EQ(plan.rows.size(), 1U);
+  EXPECT_EQ(plan.rows[0].end, 65'520);
+}
+
 /// The same arguments give the same plan; later arrivals change nothing for those before them (S1, S6).
 TEST(PlanStep, LaterArrivalsNeverChangeWhatIsAdmitted) {
   std::mt19937_64 random(7);

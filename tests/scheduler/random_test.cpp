@@ -84,6 +84,8 @@ class Driver {
       options.swap_block_ns = chance(50) ? between(1, 100'000) : 0;
       options.device.swap_us = between(0, 20);
     }
+    if (chance(40))
+      plan.prefill = {.codispatch = chance(50), .first_chunk = chance(50), .varlen = chance(50)};
     options.prefix_caching = chance(80);
     options.channel_tokens = chance(30) ? between(1, 6) : 1024;
     options.slow_consumer_us = 50'000;

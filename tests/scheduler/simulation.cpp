@@ -149,6 +149,7 @@ bool Simulation::tick() {
       EXPECT_NE(preempt.seq, oldest) << "S15 at tick " << ticks_;
     skips_ = loop_->plan().slai_skipped ? skips_ + 1 : 0;
     EXPECT_LE(skips_, options_.plan.slai_skips_max) << "S11 at tick " << ticks_;
+    check_wave();
     write_plan(line);
   } else {
     line += "fault | ";
@@ -194,6 +195,20 @@ std::string Simulation::name_of(SeqIndex seq) const {
   const Sequence& s = loop_->sequences()[static_cast<std::size_t>(seq)];
   const std::string& name = names_.at(static_cast<std::size_t>(s.number));
   return clients_.at(name).ask.n > 1 ? name + "." + std::to_string(s.choice) : name;
+}
+
+/// P4, P6, said apart from the code that decides it.
+void Simulation::check_wave() const {
+  const PrefillMode mode = options_.plan.prefill;
+  std::vector<Row> wave;
+  for (const Row& row : loop_->plan().rows)
+    if (row.kind == RowKind::kPrefill) wave.push_back(row);
+  if (wave.size() < 2 || mode.varlen) return;
+  for (const Row& row : wave) {
+    EXPECT_EQ(row.begin, wave.front().begin) << "P6 at tick " << ticks_;
+    EXPECT_EQ(row.end, wave.front().end) << "P6 at tick " << ticks_;
+    EXPECT_TRUE(row.begin > 0 || mode.codispatch || mode.first_chunk) << "P4 at tick " << ticks_;
+  }
 }
 
 void Simulation::write_plan(std::string& line) const {

@@ -100,6 +100,7 @@ class Simulation {
   };
 
   std::string name_of(SeqIndex seq) const;
+  void check_wave() const;
   void write_plan(std::string& line) const;
   void write_settled(std::string& line) const;
   void read_events(std::string& line);
