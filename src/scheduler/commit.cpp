@@ -48,7 +48,7 @@ void EngineLoop::park(SeqIndex index) {
 /// Takes the whole request of a queue entry in: the choice that computes the prompt and those that fork from
 /// it.
 void EngineLoop::admit(const Admit& entry) {
-  std::erase(queue_, entry.seq);
+  queue_.admit(entry.seq);
   const Record& record = *at(entry.seq).record;
   const bool counted = config_.prefix_caching && !record.request.prompt_logprobs;
   if (counted) {

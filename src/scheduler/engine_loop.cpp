@@ -8,8 +8,6 @@ namespace met::scheduler {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-/// Queue heads that one plan looks at; more of them wait for the next tick.
-constexpr std::size_t kHeadsMax = 64;
 /// A waiting request gains one level of priority in this time (S22).
 constexpr std::int64_t kLevelUs = 5'000'000;
 
@@ -35,7 +33,6 @@ EngineLoop::EngineLoop(const EngineConfig& config, Inbox& inbox, Executor& execu
   deadlines_.assign(places, kNever);
   for (std::size_t place = places; place-- > 0;) places_.push_back(static_cast<SeqIndex>(place));
   for (int row = config.plan.max_batch_size; row-- > 0;) device_rows_.push_back(row);
-  queue_.reserve(places);
   parked_.reserve(places);
   letters_.reserve(places);
   const auto rows = static_cast<std::size_t>(config.plan.max_batch_size);
@@ -153,13 +150,14 @@ void EngineLoop::answer_probe(SeqIndex index) {
 
 /// S22: as a level is worth a fixed time of waiting, the order of two requests never changes while they wait.
 void EngineLoop::enqueue(SeqIndex index) {
-  last_arrival_us_ = std::max(last_arrival_us_, at(index).record->accepted_us);
-  if (config_.plan.policy == Policy::kFifo) return queue_.push_back(index);
-  const auto key = [&](SeqIndex other) {
-    const Record& record = *at(other).record;
-    return record.accepted_us + record.request.priority * kLevelUs;
-  };
-  queue_.insert(std::ranges::upper_bound(queue_, key(index), {}, key), index);
+  const Record& record = *at(index).record;
+  const Request& request = record.request;
+  last_arrival_us_ = std::max(last_arrival_us_, record.accepted_us);
+  const bool fifo = config_.plan.policy == Policy::kFifo;
+  const std::int64_t outputs = std::min(record.outputs_max, config_.plan.kv_admit_watermark);
+  queue_.push(request.tenant, {.seq = index,
+                               .order = fifo ? 0 : record.accepted_us + request.priority * kLevelUs,
+                               .cost = std::ssize(request.prompt) + request.n * outputs});
 }
 
 void EngineLoop::apply_stop(const Record& record, const StopAt& stop) {
@@ -250,17 +248,16 @@ void EngineLoop::build_view() {
   parked_views_.clear();
   for (const SeqIndex index : parked_) parked_views_.push_back(wait_view(index, 1));
   queued_views_.clear();
-  std::size_t heads = std::min(queue_.size(), kHeadsMax);
   // In the queue's order no more than these can enter.
-  if (config_.plan.policy == Policy::kFifo) heads = std::min(heads, device_rows_.size() + 1);
-  for (std::size_t i = 0; i < heads; ++i)
-    queued_views_.push_back(wait_view(queue_[i], queued_choices(at(queue_[i]))));
+  const bool fifo = config_.plan.policy == Policy::kFifo;
+  for (const SeqIndex index : queue_.first(fifo ? device_rows_.size() + 1 : WaitQueue::kHeadsMax))
+    queued_views_.push_back(wait_view(index, queued_choices(at(index))));
   const cache::BlockPool& pool = cache_.pool();
   view_ = {.live = live_views_,
            .parked = parked_views_,
            .queued = queued_views_,
            .block_refs = pool.all_refs(),
-           .queued_total = std::ssize(queue_),
+           .queued_total = static_cast<std::int64_t>(queue_.size()),
            .last_arrival_us = last_arrival_us_,
            .wake_us = wake_us_,
            .blocks_free = pool.free(),
@@ -289,6 +286,7 @@ WaitView EngineLoop::wait_view(SeqIndex index, int rows) {
   const Record& record = *s.record;
   WaitView view{.seq = index,
                 .rows = rows,
+                .tenant = record.request.tenant,
                 .prompt_logprobs = record.request.prompt_logprobs,
                 .prompt_len = s.prompt_len(),
                 .len = s.len(),

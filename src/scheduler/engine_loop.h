@@ -18,6 +18,7 @@
 #include "scheduler/plan.h"
 #include "scheduler/sequence.h"
 #include "scheduler/spill.h"
+#include "scheduler/wait_queue.h"
 
 namespace met::scheduler {
 
@@ -123,7 +124,7 @@ class EngineLoop {
   std::vector<std::int32_t> removed_;    ///< device rows that the next batch takes from the device
   std::vector<SeqIndex> live_;           ///< by admission
   std::vector<SeqIndex> parked_;         ///< and swapped ones, by admission
-  std::vector<SeqIndex> queue_;          ///< one of each request: the choice that will compute the prompt
+  WaitQueue queue_;                      ///< of each request the choice that will compute the prompt
   std::int64_t queued_ = 0;              ///< choices in it
   std::int64_t last_arrival_us_ = 0;     ///< of a request
   std::uint64_t admissions_ = 0;

@@ -102,7 +102,8 @@ struct LiveView {
 /// A parked, swapped or queued sequence, with what the prefix index holds of it now.
 struct WaitView {
   SeqIndex seq = 0;
-  int rows = 1;  ///< device rows that its admission takes: n of the request (B6)
+  int rows = 1;              ///< device rows that its admission takes: n of the request (B6)
+  std::uint64_t tenant = 0;  ///< queued ones stand in the order of their tenants' turns (S23)
   bool prompt_logprobs = false;
   std::int64_t prompt_len = 0;
   std::int64_t len = 0;           ///< known ids
@@ -227,6 +228,8 @@ struct PlanScratch {
   std::vector<std::int32_t> refs_less;  ///< references that preemptions take from each block
   std::vector<BlockId> touched;
   std::vector<std::size_t> order;  ///< of the queue behind its head (S10)
+  std::vector<std::size_t> turns;  ///< its tenants' places in the queue (S23)
+  std::vector<std::size_t> placed;
 };
 
 /// Decides one step. A pure function of its first three arguments (S1); `plan` is overwritten.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "scheduler/plan.h"
@@ -439,12 +440,8 @@ class Planning {
     }
     WaitReason why{};
     if (!enter(view_.queued.front(), plan_.admit, why)) return wait_queued(0, why);
-    std::vector<std::size_t>& order = scratch_.order;
-    order.clear();
-    for (std::size_t i = 1; i < view_.queued.size(); ++i) order.push_back(i);
-    std::ranges::sort(order, {}, [&](std::size_t i) {
-      return std::pair(view_.queued[i].len - view_.queued[i].hit_tokens, i);
-    });
+    order_by_need();
+    const std::vector<std::size_t>& order = scratch_.order;
     bool any = false;
     for (const std::size_t i : order) {
       if (enter(view_.queued[i], plan_.admit, why)) continue;
@@ -452,6 +449,23 @@ class Planning {
       any = true;
     }
     if (any) plan_.waits_behind = view_.queued_total - std::ssize(view_.queued);
+  }
+
+  /// The queue behind its head: each tenant's by what they have to compute, at the places of its turns (S10, S23).
+  void order_by_need() {
+    const auto of = [&](std::size_t i) -> const WaitView& { return view_.queued[i]; };
+    std::vector<std::size_t>& order = scratch_.order;
+    std::vector<std::size_t>& turns = scratch_.turns;
+    turns.clear();
+    for (std::size_t i = 1; i < view_.queued.size(); ++i) turns.push_back(i);
+    order = turns;
+    std::ranges::sort(turns, {}, [&](std::size_t i) { return std::pair(of(i).tenant, i); });
+    std::ranges::sort(
+        order, {}, [&](std::size_t i) { return std::tuple(of(i).tenant, of(i).len - of(i).hit_tokens, i); });
+    std::vector<std::size_t>& placed = scratch_.placed;
+    placed.resize(turns.size());
+    for (std::size_t k = 0; k < turns.size(); ++k) placed[turns[k] - 1] = order[k];
+    order.swap(placed);
   }
 
   void wait_queued(std::size_t i, WaitReason why) {

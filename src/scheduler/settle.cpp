@@ -194,14 +194,13 @@ void EngineLoop::end(SeqIndex index, Event event, EndClass end_class) {
     case SeqState::kQueued: {
       s.record->sequences[choice] = -1;
       --queued_;
-      const auto place = std::ranges::find(queue_, index);
-      if (place == queue_.end()) break;
+      if (!queue_.holds(index)) break;
       const auto& others = s.record->sequences;
       const auto heir = std::ranges::find_if(others, [](SeqIndex other) { return other >= 0; });
       if (heir == others.end()) {
-        queue_.erase(place);
+        queue_.erase(index);
       } else {
-        *place = *heir;
+        queue_.replace(index, *heir);
       }
       break;
     }

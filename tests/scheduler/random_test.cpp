@@ -100,6 +100,7 @@ class Driver {
       };
     }
     if (chance(5)) options.device.fails_at = between(1, 100);
+    tenants_ = chance(30);
     max_seq_len_ = static_cast<int>(plan.max_seq_len);
     batch_ = plan.max_batch_size;
     has_disk_ = plan.disk_blocks > 0;
@@ -134,7 +135,7 @@ class Driver {
     if (chance(10)) ask.timeout_us = between(0, 100'000);
     ask.prompt_logprobs = chance(10);
     ask.logprobs = chance(20);
-    ask.tenant = chance(10) ? 1 : 0;
+    ask.tenant = static_cast<std::uint64_t>(chance(tenants_ ? 70 : 10) ? between(1, tenants_ ? 3 : 1) : 0);
     ask.priority = chance(30) ? between(-2, 2) : 0;
     met_.submit("R" + std::to_string(submitted_++), ask);
   }
@@ -144,6 +145,7 @@ class Driver {
   int batch_ = 0;
   bool has_disk_ = false;
   int submitted_ = 0;
+  bool tenants_ = false;  ///< several of them
   Simulation met_;
 };
 
