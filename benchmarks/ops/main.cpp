@@ -49,14 +49,15 @@ constexpr std::int64_t kMacRounds = 20'000'000;
 
 /// Four vpmaddubsw into 16-bit sums for one vpmaddwd: what 4-bit weights allow at most.
 __attribute__((target("avx2"))) void multiply_all(const void*, const MetCpuContext*) {
-  __m256i a = _mm256_set1_epi8(1), w = _mm256_set1_epi8(2);
+  __m256i a = _mm256_set1_epi8(1);
+  const __m256i w = _mm256_set1_epi8(2);
   __m256i wide[8] = {};
   for (std::int64_t i = 0; i < kMacRounds / 32; ++i) {
-    __asm__ volatile("" : "+x"(a), "+x"(w));
     for (auto& sum : wide) {
+      __asm__ volatile("" : "+x"(a));  // no product may be taken for another
       __m256i s = _mm256_maddubs_epi16(w, a);
       for (int j = 0; j < 3; ++j) {
-        __asm__ volatile("" : "+x"(s));
+        __asm__ volatile("" : "+x"(a));
         s = _mm256_add_epi16(s, _mm256_maddubs_epi16(w, a));
       }
       sum = _mm256_add_epi32(sum, _mm256_madd_epi16(s, w));

@@ -21,7 +21,6 @@ struct BF16 {
 
 template <class T>
 struct Floats {
-  static constexpr bool kDirect = true;  ///< widened by the load
   using Element = typename T::Element;
   static std::size_t tile_bytes(std::int64_t k) {
     return static_cast<std::size_t>(k) * kColumns * sizeof(Element);

@@ -238,7 +238,6 @@ struct Int8 {
   }
   static bool in_place(const met::LinearArgs&) { return false; }
   static constexpr bool kUnpacks = !F::kCheap || tiles::kHas;
-  static constexpr bool kPairs = false;
   static constexpr int kRows = kRowsAtOnce;
 
   template <int R>
@@ -328,7 +327,6 @@ struct FloatRows {
   }
   static bool in_place(const met::LinearArgs& args) { return args.norm_weight == nullptr; }
   static constexpr bool kUnpacks = false;
-  static constexpr bool kPairs = false;
   /// On AVX2 six rows and two vectors of columns are twelve sums: eight would not cover the latency of a sum.
   static constexpr int kRows = kLanes == 8 ? 6 : kRowsAtOnce;
 };
@@ -337,64 +335,38 @@ struct FloatRows {
 template <class F>
 struct Float : FloatRows {
   static std::size_t tile_bytes(std::int64_t k) { return F::tile_bytes(k); }
-  static constexpr bool kPairs = F::kDirect;
 
   template <int R>
   static void tile(const std::uint8_t* weights, const void* const (&rows)[R], std::int64_t k, float* out) {
-    const std::uint8_t* const tiles[1] = {weights};
-    add_tiles<R, 1>(tiles, rows, k, out);
-  }
-  /// Two tiles of one row, whose sums do not wait for each other. out[tile][16].
-  static void pair(const std::uint8_t* const (&weights)[2], const void* row, std::int64_t k, float* out) {
-    const void* const rows[1] = {row};
-    add_tiles<1, 2>(weights, rows, k, out);
-  }
-
- private:
-  template <int T>
-  struct Wides {
-    typename F::Wide of[T];
-  };
-  static Wides<1> widen(const std::uint8_t* const (&tiles)[1], std::int64_t b) { return {{{tiles[0], b}}}; }
-  static Wides<2> widen(const std::uint8_t* const (&tiles)[2], std::int64_t b) {
-    return {{{tiles[0], b}, {tiles[1], b}}};
-  }
-
-  template <int R, int T>
-  static void add_tiles(const std::uint8_t* const (&tiles)[T], const void* const (&rows)[R], std::int64_t k,
-                        float* out) {
-    constexpr int kAll = T * kParts;
-    Vf acc[kAll][R];
+    Vf acc[kParts][R];
     for (auto& part : acc)
       for (Vf& v : part) v = simd::zero();
     for (std::int64_t b = 0; b * 32 < k; ++b) {
       const int count = k - b * 32 < 32 ? static_cast<int>(k - b * 32) : 32;
-      const Wides<T> wide = widen(tiles, b);
+      const typename F::Wide wide(weights, b);
       const float* x[R];
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) x[r] = static_cast<const float*>(rows[r]) + b * 32;
       for (int i = 0; i < count; ++i) {
-        Vf w[kAll];
+        Vf w[kParts];
 #pragma GCC unroll 8
-        for (int h = 0; h < kAll; ++h) w[h] = wide.of[h / kParts].load(i, h % kParts);
+        for (int h = 0; h < kParts; ++h) w[h] = wide.load(i, h);
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
           const Vf value = simd::set1(x[r][i]);
 #pragma GCC unroll 8
-          for (int h = 0; h < kAll; ++h) acc[h][r] = simd::fma(w[h], value, acc[h][r]);
+          for (int h = 0; h < kParts; ++h) acc[h][r] = simd::fma(w[h], value, acc[h][r]);
         }
       }
     }
-    for (int h = 0; h < kAll; ++h)
-      for (int r = 0; r < R; ++r)
-        simd::store(out + (h / kParts * R + r) * kColumns + h % kParts * kLanes, acc[h][r]);
+    for (int h = 0; h < kParts; ++h)
+      for (int r = 0; r < R; ++r) simd::store(out + r * kColumns + h * kLanes, acc[h][r]);
   }
 };
 
 /// Any format of packed.h for `Float`.
 template <class F>
 struct Dequantised {
-  static constexpr bool kDirect = false;
   static std::size_t tile_bytes(std::int64_t k) { return F::tile_bytes(k); }
   struct Wide {
     alignas(64) float w[32][kColumns];
@@ -482,16 +454,6 @@ void multiply(const met::LinearArgs& args, const Rows& prepared, const std::uint
     finish(args, r + i, c, sums[0] + i * kColumns, gated ? sums[1] + i * kColumns : nullptr, columns);
 }
 
-/// `multiply` for one row and two tiles: gate and up, or neighbouring columns.
-template <class K>
-void multiply_pair(const met::LinearArgs& args, const Rows& prepared, const std::uint8_t* tile,
-                   std::int64_t r, std::int64_t c, std::int64_t columns, bool gated) {
-  alignas(64) float sums[2][kColumns];
-  K::pair({tile, tile + K::tile_bytes(args.k)}, prepared[r], args.k, sums[0]);
-  finish(args, r, c, sums[0], gated ? sums[1] : nullptr, columns);
-  if (!gated) finish(args, r, c + kColumns, sums[1], nullptr, columns);
-}
-
 constexpr std::int64_t kRowChunk = 64;
 /// Rows that pay for unpacking a tile.
 constexpr std::int64_t kManyRows = tiles::kHas ? 16 : 32;
@@ -547,13 +509,6 @@ void multiply_units(const met::LinearArgs& args, const Rows& prepared, const std
     const std::uint8_t* tile = weights + static_cast<std::size_t>(u) * unit_bytes;
     const std::int64_t c = u * kColumns;
     std::int64_t r = row_begin;
-    if constexpr (K::kPairs) {
-      if (row_end - row_begin == 1 && (gated || u + 1 < unit_end)) {
-        multiply_pair<K>(args, prepared, tile, r, c, columns, gated);
-        u += gated ? 0 : 1;
-        continue;
-      }
-    }
     for (; r + K::kRows <= row_end; r += K::kRows)
       multiply<K, K::kRows>(args, prepared, tile, r, c, columns, gated);
     for (; r + 4 <= row_end; r += 4) multiply<K, 4>(args, prepared, tile, r, c, columns, gated);
@@ -584,8 +539,7 @@ void run(const met::LinearArgs& args, const Matrices& matrices, const MetCpuCont
   std::int64_t group = fair / 16 > least ? fair / 16 : least;
   group = group < fair ? group : fair;
   group = group < 1 ? 1 : group;
-  if constexpr (K::kUnpacks || K::kPairs)  // a tile alone would be multiplied twice, or alone
-    group += group % (K::kPairs ? 2 : kUnpackedTiles);
+  if constexpr (K::kUnpacks) group += group % kUnpackedTiles;  // a tile alone would be multiplied twice
   const std::int64_t groups = (units + group - 1) / group;
 
   // A thread's items ascend, so the matrix is found by walking on.
