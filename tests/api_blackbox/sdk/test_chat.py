@@ -47,7 +47,10 @@ def test_stream_equals_plain(oai, model):
                                               stream_options={"include_usage": True}))
     text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
     assert text == plain.choices[0].message.content
-    assert len({c.id for c in chunks}) == 1 and chunks[-1].usage == plain.usage
+    assert len({c.id for c in chunks}) == 1
+    for usage in (plain.usage, chunks[-1].usage):
+        assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (plain.usage.prompt_tokens, 12, plain.usage.prompt_tokens + 12)
+        assert usage.time_to_first_token_ms > 0 and usage.completion_tokens_details.reasoning_tokens == 0
 
 
 def test_stream_helper(oai, model):
