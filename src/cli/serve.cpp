@@ -8,6 +8,8 @@
 #include "core/log.h"
 #include "core/siphash.h"
 #include "engine/model_host.h"
+#include "kernels/lookup.h"
+#include "kernels/resolve.h"
 #include "server/server.h"
 
 namespace met::cli {
@@ -75,13 +77,28 @@ json::Value memory_facts(const engine::LoadedModel& model) {
   out.append("blocks", model.memory.blocks);
   out.append("block_tokens", model.plan.block_tokens);
   out.append("max_model_len", model.memory.max_seq_len);
+  // Beside the plan what is so after the load (M2).
+  out.append("allocated_bytes", model.runner->allocated_bytes());
+  const gpu::MemoryInfo memory = model.device->memory();
+  out.append("device_total_bytes", memory.total);
+  out.append("device_free_bytes", memory.free);
   return out;
+}
+
+/// What the model's kernels were compiled from, "" where its target does not say.
+std::string kernels_hash(const std::string& kernel_target) {
+  const std::string text = kernels::closures_json(kernels::targets());
+  const auto closures = json::parse(text);
+  const json::Value* target = closures ? closures->find(kernel_target) : nullptr;
+  const json::Value* hash = target != nullptr ? target->find("hash") : nullptr;
+  return hash != nullptr && hash->is_string() ? hash->as_string() : "";
 }
 
 /// What the shape of a step follows from, and one digest of it: equal digests, equal steps.
 json::Value forward_facts(const engine::LoadedModel& model) {
   json::Object out{{"model_type", model.config.model_type}};
   out.append("kernel_target", model.kernel_target);
+  out.append("kernels", kernels_hash(model.kernel_target));
   out.append("kv_cache_dtype", info(model.cache).name);
   out.append("depth", model.plan.depth);
   out.append("max_batch_size", model.plan.max_batch_size);
@@ -91,6 +108,11 @@ json::Value forward_facts(const engine::LoadedModel& model) {
   out.append("prefill_codispatch", model.plan.prefill.codispatch);
   out.append("prefill_first_chunk", model.plan.prefill.first_chunk);
   out.append("block_tokens", model.plan.block_tokens);
+  out.append("chunk_grid_tokens", model.plan.chunk_grid_tokens);
+  json::Array buckets;  // decode rows are padded to these (G1)
+  for (std::int64_t rows = 1; rows <= model.plan.max_batch_size; rows = buckets.back().as_int() + 1)
+    buckets.emplace_back(scheduler::bucket_of(static_cast<int>(rows), model.plan.max_batch_size));
+  out.append("buckets", std::move(buckets));
   const std::string text = json::write(out);
   const Hash128 hash = siphash128({}, std::as_bytes(std::span(text)));
   char digest[33];

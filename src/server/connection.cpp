@@ -236,6 +236,7 @@ awaitable<std::expected<std::string, api::ApiError>> Connection::OneExchange::re
     co_return std::unexpected(read.error());
   }
   if (gone_) co_return std::unexpected(simple_error(400, "the client left before its body was complete"));
+  c_.services_.counters.bytes_in += c_.parser_->get().body().size();
   if (Dump* dump = c_.services_.dump.get())
     dumped_.emplace(*dump, concat(head_.method, " ", head_.path.substr(0, 200)), id_,
                     c_.parser_->get().body());

@@ -7,12 +7,14 @@
 namespace met::server {
 
 struct Counters {
+  std::atomic<std::uint64_t> bytes_in = 0;  ///< of bodies
   std::atomic<std::uint64_t> bytes_out = 0;
   std::atomic<std::uint64_t> requests = 0;          ///< that reached a route
   std::atomic<std::uint64_t> refused = 0;           ///< answered 4xx or 5xx before the engine saw them
   std::atomic<std::uint64_t> limited_requests = 0;  ///< 429: requests a minute
   std::atomic<std::uint64_t> limited_tokens = 0;    ///< 429 or 400: tokens a minute
   std::atomic<std::uint64_t> disconnects = 0;       ///< clients that left a running request
+  std::atomic<std::uint64_t> probes = 0;            ///< of the prefix cache
   std::atomic<std::uint64_t> compactions = 0;       ///< conversations that were shortened to fit
 };
 

@@ -1,5 +1,7 @@
 #include "server/metrics_page.h"
 
+#include <string>
+
 #include "telemetry/prometheus.h"
 
 namespace met::server {
@@ -25,6 +27,8 @@ constexpr HistogramRow kHistograms[] = {
     {"vllm:request_inference_time_seconds", &Statistics::inference_time},
     {"vllm:request_prompt_tokens", &Statistics::request_prompt_tokens},
     {"vllm:request_generation_tokens", &Statistics::request_generation_tokens},
+    {"vllm:request_max_num_generation_tokens", &Statistics::request_generation_most},
+    {"vllm:request_prefill_kv_computed_tokens", &Statistics::request_prefill_computed},
     {"vllm:request_params_max_tokens", &Statistics::request_max_tokens},
     {"vllm:request_params_n", &Statistics::request_n},
     {"vllm:iteration_tokens_total", &Statistics::iteration_tokens},
@@ -39,7 +43,7 @@ void by_class(PrometheusPage& page, std::string_view metric, std::string_view la
     page.value(metric, static_cast<double>(values[i]), {{label, name(static_cast<Enum>(i))}});
 }
 
-void add_load(const Snapshot& s, PrometheusPage& page) {
+void add_load(const Snapshot& s, const Services& met, PrometheusPage& page) {
   const auto number = [](std::int64_t v) { return static_cast<double>(v); };
   page.value("vllm:num_requests_running", number(s.running));
   page.value("vllm:num_requests_waiting", number(s.waiting));
@@ -58,9 +62,17 @@ void add_load(const Snapshot& s, PrometheusPage& page) {
   page.value("met_swap_failures_total", number(s.stats.spill_failures));
   page.value("met_swap_blocks", number(s.swap_blocks_used), {{"tier", "host"}});
   page.value("met_swap_blocks", number(s.disk_blocks_used), {{"tier", "disk"}});
+  page.value("vllm:cache_config_info", 1,
+             {{"block_size", std::to_string(met.settings.block_size)},
+              {"num_gpu_blocks", std::to_string(s.blocks_total)}});
   page.value("met_blocks", number(s.blocks_free), {{"group", "0"}, {"state", "free"}});
   page.value("met_blocks", number(s.blocks_evictable), {{"group", "0"}, {"state", "evictable"}});
   page.value("met_blocks", number(s.blocks_referenced), {{"group", "0"}, {"state", "referenced"}});
+  page.value("met_sequences", number(s.prefilling), {{"state", "prefilling"}});
+  page.value("met_sequences", number(s.running - s.prefilling), {{"state", "decoding"}});
+  page.value("met_sequences", number(s.waiting - s.parked - s.swapped), {{"state", "queued"}});
+  page.value("met_sequences", number(s.parked), {{"state", "parked"}});
+  page.value("met_sequences", number(s.swapped), {{"state", "swapped"}});
   page.value("met_faulted", s.faulted ? 1 : 0);
   page.value("met_draining", s.draining ? 1 : 0);
 }
@@ -68,8 +80,14 @@ void add_load(const Snapshot& s, PrometheusPage& page) {
 void add_work(const Snapshot& s, PrometheusPage& page) {
   const Statistics& stats = s.stats;
   page.value("vllm:prompt_tokens_total", static_cast<double>(stats.prompt_tokens));
+  const auto cached = static_cast<double>(stats.prompt_tokens_cached);
+  page.value("vllm:prompt_tokens_cached_total", cached);
+  page.value("vllm:prompt_tokens_by_source_total", static_cast<double>(stats.prompt_tokens) - cached,
+             {{"source", "local_compute"}});
+  page.value("vllm:prompt_tokens_by_source_total", cached, {{"source", "local_cache_hit"}});
   page.value("vllm:generation_tokens_total", static_cast<double>(stats.generation_tokens));
   by_class<scheduler::EndClass>(page, "vllm:request_success_total", "finished_reason", stats.ended);
+  page.value("vllm:corrupted_requests_total", static_cast<double>(stats.corrupted));
   for (const HistogramRow& row : kHistograms) page.histogram(row.name, stats.*row.histogram);
   page.histogram("met_step_seconds", stats.step_decode, {{"kind", "decode"}});
   page.histogram("met_step_seconds", stats.step_prefill, {{"kind", "prefill"}});
@@ -77,6 +95,7 @@ void add_work(const Snapshot& s, PrometheusPage& page) {
   page.value("met_device_idle_seconds_total", stats.device_idle_s);
   by_class<scheduler::TokenClass>(page, "met_tokens_computed_total", "class", stats.tokens);
   page.value("met_overshoot_tokens_total", static_cast<double>(s.overshoot_tokens));
+  page.value("met_ticks_total", static_cast<double>(s.ticks));
   page.value("met_steps_total", static_cast<double>(s.steps));
   page.value("met_evictions_total", static_cast<double>(stats.evictions));
   by_class<scheduler::WaitReason>(page, "met_wait_reasons", "reason", stats.waits);
@@ -95,6 +114,8 @@ void add_server(const Services& met, PrometheusPage& page) {
     page.value("met_dump_records_total", static_cast<double>(met.dump->dropped()), {{"outcome", "dropped"}});
   }
   page.value("met_compactions_total", static_cast<double>(c.compactions));
+  page.value("met_prefix_probes_total", static_cast<double>(c.probes));
+  page.value("met_http_bytes_in_total", static_cast<double>(c.bytes_in));
   page.value("met_http_bytes_out_total", static_cast<double>(c.bytes_out));
   page.value("met_http_connections", met.life.connections);
   page.value("met_http_exchanges", met.life.exchanges);
@@ -104,7 +125,7 @@ void add_server(const Services& met, PrometheusPage& page) {
 
 std::string metrics_page(const Snapshot& snapshot, const Services& met) {
   PrometheusPage page(met.text->names.front());
-  add_load(snapshot, page);
+  add_load(snapshot, met, page);
   add_work(snapshot, page);
   add_server(met, page);
   return page.take();

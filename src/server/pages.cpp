@@ -4,6 +4,7 @@
 #include "core/concat.h"
 #include "server/json_answer.h"
 #include "server/metrics_page.h"
+#include "server/prompt_ids.h"
 #include "server/routes.h"
 #include "telemetry/prometheus.h"
 
@@ -50,22 +51,6 @@ Result<bool> flag(const json::Value& body, std::string_view name, bool otherwise
   return v->as_bool();
 }
 
-Result<std::vector<api::TokenId>> ids_of_body(const json::Value& body, const Services& met) {
-  if (body.find("messages") !=
-      nullptr) {  // the prompt of a chat with this body: its tools and template's variables too
-    MET_ASSIGN(const api::GenerationRequest request, api::parse_chat(body, met.parse));
-    return api::prompt_ids(request, *met.text);
-  }
-  const json::Value* prompt = body.find("prompt");
-  const bool llama_form = prompt == nullptr;  // {"content", "add_special"}: no BOS unless asked for
-  if (llama_form) prompt = body.find("content");
-  if (prompt == nullptr) return invalid("prompt", "prompt or messages is missing");
-  if (!prompt->is_string())
-    return invalid("prompt", concat("prompt must be a string, got ", prompt->type_name()));
-  MET_ASSIGN(const bool special, flag(body, llama_form ? "add_special" : "add_special_tokens", !llama_form));
-  return met.text->tokenizer.encode(prompt->as_string(), {.add_special = special});
-}
-
 JsonResult tokenize(const json::Value& body, const Services& met) {
   MET_TRY(api::read_model(body, met.parse));
   MET_ASSIGN(const std::vector<api::TokenId> ids, ids_of_body(body, met));
@@ -98,6 +83,22 @@ JsonResult detokenize(const json::Value& body, const Services& met) {
 }
 
 }  // namespace
+
+Result<std::vector<api::TokenId>> ids_of_body(const json::Value& body, const Services& met) {
+  if (body.find("messages") !=
+      nullptr) {  // the prompt of a chat with this body: its tools and template's variables too
+    MET_ASSIGN(const api::GenerationRequest request, api::parse_chat(body, met.parse));
+    return api::prompt_ids(request, *met.text);
+  }
+  const json::Value* prompt = body.find("prompt");
+  const bool llama_form = prompt == nullptr;  // {"content", "add_special"}: no BOS unless asked for
+  if (llama_form) prompt = body.find("content");
+  if (prompt == nullptr) return invalid("prompt", "prompt or messages is missing");
+  if (!prompt->is_string())
+    return invalid("prompt", concat("prompt must be a string, got ", prompt->type_name()));
+  MET_ASSIGN(const bool special, flag(body, llama_form ? "add_special" : "add_special_tokens", !llama_form));
+  return met.text->tokenizer.encode(prompt->as_string(), {.add_special = special});
+}
 
 awaitable<void> get_models(Exchange& http, Services& met) {
   json::Array data;

@@ -1,5 +1,6 @@
 // Is it alive, is it ready, what does it hold, what happens in it.
 #include <chrono>
+#include <map>
 
 #include "core/concat.h"
 #include "server/json_answer.h"
@@ -31,11 +32,44 @@ json::Object load_json(const scheduler::Snapshot& s) {
   json::Object out;
   out.append("running", s.running);
   out.append("waiting", s.waiting);
+  out.append("prefilling", s.prefilling);
+  out.append("parked", s.parked);
+  out.append("swapped", s.swapped);
   out.append("blocks_free", s.blocks_free);
   out.append("blocks_cached", s.blocks_evictable);
   out.append("blocks_used", s.blocks_referenced);
   return out;
 }
+
+/// Totals since the start.
+json::Object work_json(const scheduler::Snapshot& s) {
+  json::Object out{{"prompt_tokens", s.stats.prompt_tokens}};
+  out.append("cached_tokens", s.stats.prompt_tokens_cached);
+  out.append("generated_tokens", s.stats.generation_tokens);
+  out.append("steps", s.steps);
+  out.append("preemptions", s.preemptions);
+  out.append("evictions", s.stats.evictions);
+  json::Object ended;
+  for (int i = 0; i < scheduler::kEndClasses; ++i)
+    ended.append(std::string(name(static_cast<scheduler::EndClass>(i))),
+                 s.stats.ended[static_cast<std::size_t>(i)]);
+  out.append("ended", std::move(ended));
+  return out;
+}
+
+/// What the stream of events says again when it has changed.
+class Told {
+ public:
+  void tell(std::string_view event, std::string data, std::string& out) {
+    std::string& last = last_[event];
+    if (data == last) return;
+    out += concat("event: ", event, "\ndata: ", data, "\n\n");
+    last = std::move(data);
+  }
+
+ private:
+  std::map<std::string_view, std::string> last_;
+};
 
 awaitable<void> respond_with(Exchange& http, const json::Object& body, bool well) {
   Response response{.status = well ? 200 : 503, .body = json::write(body)};
@@ -131,7 +165,7 @@ awaitable<void> get_hardware(Exchange& http, Services& met) {
   co_await answer(http, std::move(result));
 }
 
-/// "status" when the server's state changes, "load" when the engine's does.
+/// "status" when the server's state changes, "load" when the engine's does, "work" when it has done some.
 awaitable<void> get_events(Exchange& http, Services& met) {
   if (http.head().method == "HEAD") {
     Response head{.type = "text/event-stream"};
@@ -140,18 +174,15 @@ awaitable<void> get_events(Exchange& http, Services& met) {
   }
   http.watch();
   http.begin_stream();
-  std::string last_status;
-  std::string last_load;
+  Told told;
   auto last_sent = Clock::now();
   for (bool ends = false; !ends;) {
     const auto snapshot = met.engine.snapshot();
     const std::string status(health_of(*snapshot, met));
-    std::string load = json::write(load_json(*snapshot));
     std::string out;
-    if (status != last_status) out += concat("event: status\ndata: {\"status\":\"", status, "\"}\n\n");
-    if (load != last_load) out += concat("event: load\ndata: ", load, "\n\n");
-    last_status = status;
-    last_load = std::move(load);
+    told.tell("status", json::write(json::Object{{"status", status}}), out);
+    told.tell("load", json::write(load_json(*snapshot)), out);
+    told.tell("work", json::write(work_json(*snapshot)), out);
     ends = status == "draining" || status == "faulted";
     const std::chrono::duration<double> silence = Clock::now() - last_sent;
     if (out.empty() && silence.count() > met.settings.sse_keepalive_s) out = ": keep-alive\n\n";

@@ -74,6 +74,7 @@ constexpr Route kRoutes[] = {
     // tokens
     {"POST", "/tokenize", post_tokenize, "token ids of a text or of messages"},
     {"POST", "/detokenize", post_detokenize, "the text of token ids"},
+    {"POST", "/debug/prefix", post_prefix_probe, "where a prompt leaves the prefix cache"},
     // probes and numbers
     {"GET", "/health", get_health, "ready to serve", kOpen},
     {"GET", "/health/live", get_alive, "the process runs", kOpen},

@@ -67,6 +67,8 @@ awaitable<void> get_memory(Exchange& http, Services& met);
 awaitable<void> get_forward(Exchange& http, Services& met);
 awaitable<void> get_hardware(Exchange& http, Services& met);
 awaitable<void> get_events(Exchange& http, Services& met);
+// prefix_probe.cpp
+awaitable<void> post_prefix_probe(Exchange& http, Services& met);
 // web_page.cpp
 awaitable<void> get_page(Exchange& http, Services& met);
 awaitable<void> get_page_file(Exchange& http, Services& met);

@@ -107,13 +107,15 @@ std::optional<ApiError> Run::submit_some(std::string& out) {
       continue;
     }
     scheduler::Request request = common_;
-    request.prompt = work_.prepared.prompts[next_prompt_].ids;
+    const std::vector<api::TokenId>& ids = work_.prepared.prompts[next_prompt_].ids;
+    request.prompt = ids;
     auto generation = met_.engine.submit(std::move(request));
     if (!generation) {
       // The engine is full, of our own earlier prompts too: those end first.
       if (generation.error().code == ErrorCode::kUnavailable && !branches_.empty()) return std::nullopt;
       return ApiError(generation.error());
     }
+    met_.recent_prompts.add(common_.tenant, ids);
     branch.generation = std::move(*generation);
     branch.generation->on_ready(wake_.notifier());
     branch.open = common_.n;

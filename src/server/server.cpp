@@ -64,6 +64,7 @@ class HttpServer final : public Server {
                   .wall_clock = {},
                   .limiter = RateLimiter(rates, tenants, services_.clock),
                   .counters = {},
+                  .recent_prompts = {},
                   .text_pool = TextPool(static_cast<std::size_t>(parts.settings.text_threads),
                                         static_cast<int>(4 * parts.settings.max_num_seqs)),
                   .stores = Stores(std::move(store)),

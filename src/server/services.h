@@ -17,6 +17,7 @@
 #include "server/dump.h"
 #include "server/facts.h"
 #include "server/rate_limit.h"
+#include "server/recent_prompts.h"
 #include "server/stores.h"
 #include "server/text_pool.h"
 
@@ -41,6 +42,7 @@ struct Services {
   UnixClock wall_clock;  ///< for what clients read
   RateLimiter limiter;
   Counters counters;
+  RecentPrompts recent_prompts;
   TextPool text_pool;
   Stores stores;
   std::unique_ptr<Dump> dump;  ///< null without --dump

@@ -50,9 +50,9 @@ void PrometheusPage::begin(std::string_view name, bool histogram, std::initializ
     MET_CHECK(label.name == metric->labels[at++],
               "label " + std::string(label.name) + " of " + std::string(name));
   if (metric == current_) return;
-  const std::uint64_t bit = std::uint64_t{1} << (metric - metrics().data());
-  MET_CHECK((written_ & bit) == 0, "a second block of " + std::string(name));
-  written_ |= bit;
+  const auto bit = static_cast<std::size_t>(metric - metrics().data());
+  MET_CHECK(!written_.test(bit), "a second block of " + std::string(name));
+  written_.set(bit);
   current_ = metric;
   text_.append("# HELP ").append(name).append(" ").append(metric->help);
   text_.append("\n# TYPE ").append(name).append(" ").append(telemetry::name(metric->type)).append("\n");

@@ -1,6 +1,7 @@
 // Writes a metrics page in Prometheus' text format, version 0.0.4.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -38,7 +39,7 @@ class PrometheusPage {
   std::string model_label_;
   std::string text_;
   const Metric* current_ = nullptr;
-  std::uint64_t written_ = 0;  ///< a bit for each metric of the table
+  std::bitset<256> written_;  ///< a bit for each metric of the table
 };
 
 }  // namespace met::telemetry
