@@ -38,23 +38,34 @@ class IdleDevice final : public Device {
   }
 };
 
-TEST(EngineLoop, ASteadyDecodeTickAllocatesNothing) {
-  for (const int depth : {1, 2}) {
+struct Case {
+  int depth;
+  Policy policy;
+  std::uint64_t tenants;
+};
+
+TEST(EngineLoop, ASteadyDecodeTickAllocatesNothing) {  // E10: while others wait, under every policy
+  for (const auto& [depth, policy, tenants] : {Case{1, Policy::kFifo, 1}, Case{2, Policy::kFifo, 3},
+                                               Case{1, Policy::kSlai, 3}, Case{2, Policy::kSlai, 1}}) {
     EngineConfig config;
     config.plan = {.depth = depth, .blocks_total = 64 * 40, .max_batch_size = 64, .max_seq_len = 600};
+    config.plan.policy = policy;
     config.channel_tokens = 600;
+    config.max_num_seqs = 200;
     IdleDevice device;
     const SteadyClock clock;
     InlineExecutor executor(device, clock);
     Door door(config);
     EngineLoop loop(config, door.inbox(), executor, clock, door.open());
     std::vector<std::unique_ptr<Generation>> handles;
-    for (int i = 0; i < 64; ++i) {
+    for (int i = 0; i < 200; ++i) {
       Request request{.prompt = {i, i + 1, i + 2}, .max_tokens = 590};
+      request.tenant = static_cast<std::uint64_t>(i) % tenants;
       handles.push_back(*door.submit(std::move(request), clock));
     }
     for (int i = 0; i < 100; ++i) loop.tick();
     EXPECT_EQ(loop.snapshot().running, 64);
+    EXPECT_EQ(loop.snapshot().waiting, 136);
     const auto began = std::chrono::steady_clock::now();
     constexpr int kTicks = 320;  // every sequence fills and publishes 20 blocks meanwhile
     counting = true;
