@@ -1,5 +1,7 @@
-#include "tests/ops/oracle/attention.h"
+#include <map>
+
 #include "met/ops.h"
+#include "tests/ops/oracle/attention.h"
 #include "tests/ops/support/isa.h"
 #include "tests/ops/support/paged.h"
 #include "tests/ops/support/pool.h"
@@ -94,31 +96,40 @@ class Problem {
 
   std::vector<double> want(std::size_t sequence, int position, int head) {
     const auto dim = static_cast<std::size_t>(case_.head_dim);
-    const int kv_head = head / (case_.heads / case_.kv_heads);
-    std::vector<std::vector<double>> keys, values;
-    for (int p = 0; p <= position; ++p) {
-      keys.emplace_back();
-      values.emplace_back();
-      for (int d = 0; d < case_.head_dim; ++d) {
-        keys.back().push_back(f16_to_f32(cache_.k()[cache_.k_at(sequence, p, kv_head, d)]));
-        values.back().push_back(f16_to_f32(cache_.v()[cache_.v_at(sequence, p, kv_head, d)]));
-      }
-    }
+    const History& seen = history(sequence, head / (case_.heads / case_.kv_heads));
     const float* q = &q_[sequence][static_cast<std::size_t>(position * case_.heads + head) * dim];
     const oracle::AttentionRule rule{1.0 / std::sqrt(case_.head_dim), case_.softcap, case_.window,
                                      case_.sinks ? &sinks_[static_cast<std::size_t>(head)] : nullptr};
-    return oracle::attention({q, q + dim}, keys, values, position, rule);
+    return oracle::attention({q, q + dim}, seen.keys, seen.values, position, rule);
   }
 
   std::size_t row_floats() const { return static_cast<std::size_t>(case_.heads * case_.head_dim); }
 
  private:
+  /// Keys and values of a sequence and kv head, by position.
+  struct History {
+    std::vector<std::vector<double>> keys, values;
+  };
+  const History& history(std::size_t sequence, int kv_head) {
+    History& all = histories_[{sequence, kv_head}];
+    for (int p = static_cast<int>(all.keys.size()); p < lengths_[sequence]; ++p) {
+      all.keys.emplace_back();
+      all.values.emplace_back();
+      for (int d = 0; d < case_.head_dim; ++d) {
+        all.keys.back().push_back(f16_to_f32(cache_.k()[cache_.k_at(sequence, p, kv_head, d)]));
+        all.values.back().push_back(f16_to_f32(cache_.v()[cache_.v_at(sequence, p, kv_head, d)]));
+      }
+    }
+    return all;
+  }
+
   Case case_;
   std::vector<int> lengths_;
   Random random_;
   PagedCache cache_;
   std::vector<std::vector<float>> q_;
   std::vector<float> sinks_;
+  std::map<std::pair<std::size_t, int>, History> histories_;
 };
 
 class AttentionTest : public testing::TestWithParam<Case> {};

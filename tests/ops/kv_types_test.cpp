@@ -148,31 +148,32 @@ TEST_P(KvTypeTest, StoresTheNearestNumber) {
 }
 
 TEST_P(KvTypeTest, AttentionMatchesOracle) {
+  using Rows = std::vector<std::vector<double>>;
   for (const int dim : {64, 80}) {
     for (const Isa& isa : isas()) {
       Problem problem(GetParam(), dim, isa);
       problem.write(1);
+      Rows keys[kKvHeads], values[kKvHeads];
+      for (int h = 0; h < kKvHeads; ++h) {
+        for (int p = 0; p < kLength; ++p) {
+          keys[h].emplace_back();
+          values[h].emplace_back();
+          for (int d = 0; d < dim; ++d) keys[h].back().push_back(problem.key(p, h, d));
+          for (int d = 0; d < dim; ++d) values[h].back().push_back(problem.value(p, h, d));
+        }
+      }
       for (const Row part : {Row{599, 1}, Row{0, 300}, Row{250, 9}}) {
         const std::vector<float> y = problem.attend(2, part);
         for (int t = 0; t < part.tokens; t += t % 16 == 15 ? 37 : 1) {
-          const int position = part.position + t;
           for (int h = 0; h < kHeads; ++h) {
-            std::vector<std::vector<double>> keys, values;
-            for (int p = 0; p <= position; ++p) {
-              keys.emplace_back();
-              values.emplace_back();
-              for (int d = 0; d < dim; ++d) {
-                keys.back().push_back(problem.key(p, h / (kHeads / kKvHeads), d));
-                values.back().push_back(problem.value(p, h / (kHeads / kKvHeads), d));
-              }
-            }
-            const float* q = problem.source(position, h);
-            const auto want = oracle::attention({q, q + dim}, keys, values, position,
-                                                {1.0 / std::sqrt(dim), 0, 0, nullptr});
+            const int kv_head = h / (kHeads / kKvHeads);
+            const float* q = problem.source(part.position + t, h);
+            const auto want = oracle::attention({q, q + dim}, keys[kv_head], values[kv_head],
+                                                part.position + t, {1.0 / std::sqrt(dim), 0, 0, nullptr});
             for (int d = 0; d < dim; ++d)
               ASSERT_NEAR(y[static_cast<std::size_t>((t * kHeads + h) * dim + d)],
                           want[static_cast<std::size_t>(d)], 4e-5)
-                  << isa.name << " position " << position << " head " << h;
+                  << isa.name << " position " << part.position + t << " head " << h;
           }
         }
       }
