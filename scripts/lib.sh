@@ -6,7 +6,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 say() { printf '\n== %s\n' "$*"; }
 
 packages_build=(g++ cmake ninja-build ccache mold python3 python3-venv python3-pip curl ca-certificates git
-  libboost1.81-dev libboost-json1.81-dev libboost-container1.81-dev libpcre2-dev libutf8proc-dev libtomlplusplus-dev libsqlite3-dev libssl-dev liburing-dev)
+  libboost1.81-dev libboost-json1.81-dev libboost-container1.81-dev libpcre2-dev libutf8proc-dev libtomlplusplus-dev libsqlite3-dev libssl-dev liburing-dev
+  libxxhash-dev)
 packages_test=(libgtest-dev libgmock-dev clang-format-19 openssl)
 packages_arm=(g++-aarch64-linux-gnu qemu-user-static googletest)
 

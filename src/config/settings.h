@@ -45,6 +45,7 @@ struct Settings {
   std::optional<std::int64_t> threads;
   std::string cpu_isa = "auto";
   std::string cpu_activations = "auto";
+  std::string repack_cache = "off";
   double gpu_memory_utilization = 0.90;
   std::optional<double> kv_cache_gb;
   std::string kv_cache_dtype = "auto";

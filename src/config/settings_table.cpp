@@ -73,6 +73,10 @@ constexpr Setting kTable[] = {
      .slot = &S::cpu_activations,
      .help = "type of activations in CPU matrix products; f32 is slow and for checks",
      .choices = "auto|int8|bf16|f32"},
+    {.name = "repack-cache",
+     .slot = &S::repack_cache,
+     .help = "folder that keeps weights between starts as the CPU's kernels read them, a file a model (off: "
+             "they are packed at each)"},
     {.name = "gpu-memory-utilization",
      .slot = &S::gpu_memory_utilization,
      .help = "share of the device's memory that we may take",

@@ -57,6 +57,9 @@ Result<> check_cuda_settings(const config::Settings& s) {
     return refuse("--max-batch-size", "a step of the CUDA kernels holds at most 256 sequences");
   const config::Settings neutral;
   if (s.threads) return refuse("--threads", "counts the CPU's threads; the model is served on a CUDA device");
+  if (s.repack_cache != neutral.repack_cache)
+    return refuse("--repack-cache",
+                  "keeps what the CPU's kernels read; the model is served on a CUDA device");
   if (s.cpu_isa != neutral.cpu_isa || s.cpu_activations != neutral.cpu_activations)
     return refuse(s.cpu_isa != neutral.cpu_isa ? "--cpu-isa" : "--cpu-activations",
                   "belongs to the CPU; the model is served on a CUDA device");

@@ -69,6 +69,7 @@ std::unique_ptr<RunnerFactory> host_factory(gpu::GpuBackend& device, const weigh
           .activations = exact ? ops::ActivationMode::kF32 : ops::ActivationMode::kInt8,
           .kv_cache = cache,
           .threads = device.info().multiprocessors,
+          .repack_cache = settings.repack_cache == "off" ? "" : settings.repack_cache,
           .progress = std::move(progress)});
 }
 

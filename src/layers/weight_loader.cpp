@@ -17,6 +17,14 @@ void WeightLoader::advance(std::size_t bytes) {
   if (options_.progress) options_.progress(done_, total_);
 }
 
+Result<> WeightLoader::open_cache() {
+  if (options_.repack_cache.empty() || done_ != 0) return {};
+  const std::string variant = "1 " + device_.info().hardware + " " + device_.info().arch;
+  const RepackCache::Key key = RepackCache::key_of(checkpoint_, variant, options_.threads);
+  MET_ASSIGN(cache_, RepackCache::open(options_.repack_cache, key, total_, options_.threads));
+  return {};
+}
+
 Result<ops::LinearPart> WeightLoader::source(const MatrixName& matrix,
                                              std::deque<std::vector<float>>& scales) const {
   const weights::TensorView& tensor = *finder_.find(weight_of(matrix));
@@ -45,6 +53,7 @@ Result<gpu::DeviceMemory> WeightLoader::pack(const ops::LinearPack& plan,
 
 Result<gpu::DeviceMemory> WeightLoader::pack_all(const ops::LinearPack& plan, std::span<const Packing> all,
                                                  std::size_t bytes) {
+  MET_TRY(open_cache());
   MET_ASSIGN(gpu::DeviceMemory memory, gpu::DeviceMemory::allocate(device_, bytes, "weights"));
   const bool direct = device_.info().unified_memory;
   std::vector<std::byte> staging(direct ? 0 : bytes);
@@ -62,13 +71,20 @@ Result<gpu::DeviceMemory> WeightLoader::pack_all(const ops::LinearPack& plan, st
                        std::min(begin + kTilesAClaim, plan.tiles));
     }
   };
-  {
-    std::vector<std::jthread> others;
-    for (int i = 1; i < options_.threads && i < claims_all; ++i) others.emplace_back(work);
-    work();
+  if (cache_ == nullptr || !cache_->take({packed, bytes})) {
+    {
+      std::vector<std::jthread> others;
+      for (int i = 1; i < options_.threads && i < claims_all; ++i) others.emplace_back(work);
+      work();
+    }
+    if (cache_ != nullptr) cache_->put({packed, bytes});
   }
   if (!direct) MET_TRY(device_.copy_to_device(memory.data(), packed, bytes));
   advance(bytes);
+  if (cache_ != nullptr && done_ == total_) {
+    cache_->finish();
+    cache_.reset();
+  }
   return memory;
 }
 

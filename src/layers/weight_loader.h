@@ -10,6 +10,7 @@
 #include "config/model_config.h"
 #include "layers/moe_layer.h"
 #include "layers/projection.h"
+#include "layers/repack_cache.h"
 #include "layers/tensor_finder.h"
 
 namespace met::layers {
@@ -21,11 +22,12 @@ class WeightLoader {
     ops::ActivationMode activations = ops::ActivationMode::kInt8;
     DType kv_cache = DType::kF16;  ///< of the caches that the attention layers use
     int threads = 1;
+    std::string repack_cache;  ///< folder that keeps packed weights between starts; empty: none
     std::function<void(std::size_t done, std::size_t total)> progress;  ///< packed bytes; may be empty
   };
 
   WeightLoader(gpu::GpuBackend& device, const weights::Checkpoint& checkpoint, Options options)
-      : device_(device), finder_(&checkpoint), options_(std::move(options)) {}
+      : device_(device), checkpoint_(checkpoint), finder_(&checkpoint), options_(std::move(options)) {}
 
   TensorFinder& finder() { return finder_; }
   const TensorFinder& finder() const { return finder_; }
@@ -73,7 +75,7 @@ class WeightLoader {
   };
   /// The matrices of one type, one after another along n.
   Result<gpu::DeviceMemory> pack(const ops::LinearPack& plan, const std::vector<MatrixName>& matrices);
-  /// Packs all into `bytes` of the device, with all threads.
+  /// Packs all into `bytes` of the device, with all threads, or takes them from the cache.
   Result<gpu::DeviceMemory> pack_all(const ops::LinearPack& plan, std::span<const Packing> all,
                                      std::size_t bytes);
   /// The matrix in the checkpoint's memory; scales of E4M3 are kept in `scales`.
@@ -84,10 +86,14 @@ class WeightLoader {
                                               std::deque<std::vector<float>>& scales) const;
   void plan_for(const ops::LinearPack& pack, std::size_t bytes, std::size_t rows_per_token = 1);
   void advance(std::size_t bytes);
+  /// Opens the cache before the first matrix.
+  Result<> open_cache();
 
   gpu::GpuBackend& device_;
+  const weights::Checkpoint& checkpoint_;
   TensorFinder finder_;
   Options options_;
+  std::unique_ptr<RepackCache> cache_;  ///< from the first packing to the last, where one is asked for
   std::size_t total_ = 0;
   std::size_t table_bytes_ = 0;
   std::size_t expert_bytes_ = 0;
