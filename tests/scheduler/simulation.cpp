@@ -53,7 +53,7 @@ SimOptions small_options(int blocks, int batch, int depth) {
 }
 
 Simulation::Simulation(const SimOptions& options)
-    : options_(options), config_(engine_config(options)), door_(config_) {
+    : options_(options), config_(engine_config(options)), door_(config_), invariants_(options.plan) {
   const Result<> valid = validate(options.plan);
   MET_CHECK(valid.has_value(), valid ? "" : valid.error().message);
   device_ = std::make_unique<ScriptedDevice>(options.plan, options.device, clock_);
@@ -140,7 +140,7 @@ bool Simulation::tick() {
   commands_.clear();
   line += (commands.empty() ? "-" : commands) + " | ";
   const bool moved = loop_->tick();
-  loop_->check();
+  invariants_.check(*loop_);
   const Snapshot& numbers = loop_->snapshot();
   EXPECT_EQ(numbers.blocks_free + numbers.blocks_evictable + numbers.blocks_referenced + 1,
             numbers.blocks_total);

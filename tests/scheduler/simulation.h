@@ -10,6 +10,7 @@
 
 #include "scheduler/door.h"
 #include "scheduler/engine_loop.h"
+#include "tests/scheduler/invariants.h"
 #include "tests/scheduler/scripted_device.h"
 
 namespace met::scheduler::testing {
@@ -111,6 +112,7 @@ class Simulation {
   EngineConfig config_;
   VirtualClock clock_;
   Door door_;
+  Invariants invariants_;
   std::unique_ptr<ScriptedDevice> device_;
   std::unique_ptr<ScriptedSpill> spill_;  ///< null: no places on disk
   std::unique_ptr<InlineExecutor> executor_;
