@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -118,7 +119,8 @@ class Connection::OneExchange final : public Exchange {
     asio::co_spawn(c_.stream_.get_executor(), c_.watch_loop(this), asio::detached);
   }
   void begin_stream() override;
-  awaitable<bool> send(std::string_view bytes) override;
+  bool offer(std::string_view bytes) override;
+  awaitable<bool> flush() override;
   awaitable<bool> end_stream() override;
 
   void left() {
@@ -133,7 +135,8 @@ class Connection::OneExchange final : public Exchange {
   Connection& c_;
   const Clock::time_point begin_;
   std::string pending_head_;
-  std::string frame_;  ///< what `send` writes
+  std::string frame_;           ///< what `offer` writes
+  std::string_view unwritten_;  ///< of it
   std::optional<DumpedExchange> dumped_;
   bool chunked_ = false;
 };
@@ -394,8 +397,8 @@ void Connection::OneExchange::begin_stream() {
   pending_head_ += chunked_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
 }
 
-awaitable<bool> Connection::OneExchange::send(std::string_view bytes) {
-  if (gone_) co_return false;
+bool Connection::OneExchange::offer(std::string_view bytes) {
+  if (gone_) return true;
   if (dumped_) dumped_->add(bytes);
   frame_.assign(pending_head_);
   pending_head_.clear();
@@ -406,9 +409,15 @@ awaitable<bool> Connection::OneExchange::send(std::string_view bytes) {
   }
   frame_ += bytes;
   if (chunked_) frame_ += "\r\n";
-  std::string_view rest = frame_;
-  error_code code = c_.write_now(rest);
-  if (!code && !rest.empty()) code = co_await c_.write_all(rest);
+  unwritten_ = frame_;
+  if (c_.write_now(unwritten_)) gone_ = true;
+  return gone_ || unwritten_.empty();
+}
+
+awaitable<bool> Connection::OneExchange::flush() {
+  if (gone_ || unwritten_.empty()) co_return !gone_;
+  const error_code code = co_await c_.write_all(unwritten_);
+  unwritten_ = {};
   if (code) gone_ = true;
   co_return !gone_;
 }
@@ -466,6 +475,11 @@ awaitable<void> Connection::stop_watching() {
 }
 
 }  // namespace
+
+awaitable<bool> Exchange::send(std::string_view bytes) {
+  if (!offer(bytes)) co_await flush();
+  co_return !gone_;
+}
 
 awaitable<void> Exchange::fail(const api::ApiError& error) {
   Response response;

@@ -63,10 +63,15 @@ class Exchange {
   bool gone() const { return gone_; }
   Wake& wake() { return wake_; }
 
-  /// Starts a text/event-stream; the head goes out with the first `send`. False: the client has left.
+  /// Starts a text/event-stream; the head goes out with the first bytes.
   virtual void begin_stream() = 0;
-  virtual awaitable<bool> send(std::string_view bytes) = 0;
+  /// Sends what the socket takes at once. False: some is left, `flush` comes before the next offer.
+  virtual bool offer(std::string_view bytes) = 0;
+  /// False: the client has left.
+  virtual awaitable<bool> flush() = 0;
   virtual awaitable<bool> end_stream() = 0;
+  /// Both, for what is not sent often.
+  awaitable<bool> send(std::string_view bytes);
   bool answered() const { return answered_; }
 
  protected:

@@ -241,10 +241,10 @@ awaitable<bool> serve_run(Exchange& http, Services& met, Run& run) {
     if (run.stream() && !out.empty()) {
       if (!streaming) http.begin_stream();
       streaming = true;
-      const bool here = co_await http.send(out);
+      if (!http.offer(out)) co_await http.flush();
       out.clear();
-      if (here && last) co_await http.end_stream();
-      if (!here || last) break;
+      if (last && !http.gone()) co_await http.end_stream();
+      if (last || http.gone()) break;
     }
     const bool notified = co_await http.wake().wait(Clock::now() + keepalive);
     if (http.gone()) break;

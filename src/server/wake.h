@@ -1,12 +1,9 @@
 // A coroutine that waits for something that another thread will tell it.
 #pragma once
 
-#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <functional>
@@ -19,49 +16,33 @@ template <class T>
 using awaitable = asio::awaitable<T>;
 using Clock = std::chrono::steady_clock;
 
-/// One waiter on one loop; any number of notifiers anywhere. Notifications between two waits are one.
+/// One waiter on one loop; any number of notifiers anywhere. Notifications between two waits are one. All that are told
+/// of in one go are woken by one post to their loop, and a wait that is told sets no timer anew.
 class Wake {
  public:
-  explicit Wake(asio::any_io_executor loop) : state_(std::make_shared<State>(std::move(loop))) {}
+  explicit Wake(const asio::any_io_executor& loop);
 
   /// Wakes the waiter; may be called from any thread, and after the Wake is gone.
-  std::function<void()> notifier() const {
-    return [state = state_] {
-      if (state->posted.exchange(true, std::memory_order_acq_rel)) return;
-      asio::post(state->timer.get_executor(), [state] {
-        // Takes over what was written before a notification that found one posted.
-        state->posted.exchange(false, std::memory_order_acq_rel);
-        state->set = true;
-        state->timer.cancel();
-      });
-    };
-  }
-
-  /// The same from the loop itself.
-  void notify() {
-    state_->set = true;
-    state_->timer.cancel();
-  }
+  std::function<void()> notifier() const;
+  void notify() { tell(state_); }
 
   /// Returns at the next notification or at `deadline`. True: notified.
   awaitable<bool> wait(Clock::time_point deadline) {
-    const std::shared_ptr<State> state = state_;
-    if (!state->set) {
-      state->timer.expires_at(deadline);
-      co_await state->timer.async_wait(asio::as_tuple(asio::use_awaitable));
-    }
-    const bool notified = state->set;
-    state->set = false;
-    co_return notified;
+    const auto begin_wait = [state = state_, deadline](Handler handler) {
+      begin(state, deadline, std::move(handler));
+    };
+    return asio::async_initiate<const asio::use_awaitable_t<>, void(bool)>(begin_wait, asio::use_awaitable);
   }
 
  private:
-  struct State {
-    explicit State(asio::any_io_executor loop) : timer(std::move(loop)) {}
-    asio::steady_timer timer;
-    bool set = false;  // of the loop
-    std::atomic<bool> posted = false;
-  };
+  struct State;
+  class Loop;
+  using Handler = asio::async_result<asio::use_awaitable_t<>, void(bool)>::handler_type;
+  static void begin(const std::shared_ptr<State>& state, Clock::time_point deadline, Handler handler);
+  static void tell(const std::shared_ptr<State>& state);
+  static void arm(State& state, Clock::time_point at);
+  static void resume(State& state, bool notified);
+
   std::shared_ptr<State> state_;
 };
 
