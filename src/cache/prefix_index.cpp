@@ -1,5 +1,6 @@
 #include "cache/prefix_index.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -29,6 +30,15 @@ Hash128 ChainHasher::next(const Hash128& parent, std::span<const std::int32_t> i
   std::memcpy(data.data() + 8, &parent.high, 8);
   std::memcpy(data.data() + 16, ids.data(), ids.size_bytes());
   return siphash128(key_, std::span(data).first(16 + ids.size_bytes()));
+}
+
+std::uint64_t ChainHasher::session(const Hash128& root, std::span<const std::int32_t> prompt) const {
+  constexpr std::size_t kSessionIds = 1024;
+  const std::span<const std::int32_t> ids = prompt.first(std::min(prompt.size(), kSessionIds));
+  Hash128 hash = root;
+  for (std::size_t at = 0; at < ids.size(); at += kBlockTokensMax)
+    hash = next(hash, ids.subspan(at, std::min<std::size_t>(kBlockTokensMax, ids.size() - at)));
+  return hash.low;
 }
 
 void ChainHasher::extend(const Hash128& root, std::span<const std::int32_t> ids, int block_tokens,

@@ -21,6 +21,8 @@ class ChainHasher {
   ChainHasher(const SipKey& key, std::string_view identity) : key_(key), identity_(identity) {}
   /// `identity` names model and KV format; `tenant` comes from authentication, `salt` adds to it.
   Hash128 root(std::uint64_t tenant, std::string_view salt) const;
+  /// Same for two prompts that begin with the same 1,024 ids under one root (H9).
+  std::uint64_t session(const Hash128& root, std::span<const std::int32_t> prompt) const;
   Hash128 next(const Hash128& parent, std::span<const std::int32_t> ids) const;
   /// Appends the identities of the whole blocks of `ids` behind those that `chain` has.
   void extend(const Hash128& root, std::span<const std::int32_t> ids, int block_tokens,

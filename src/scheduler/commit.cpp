@@ -17,19 +17,26 @@ void EngineLoop::commit(StepSlot& slot) {
     std::erase(parked_, entry.seq);
     at(entry.seq).outputs_at_resume = at(entry.seq).outputs();
     enter(entry, entry.seq, entry.hit_tokens, -1);
+    restore_state(at(entry.seq), entry.checkpoint, batch);
   }
-  for (const Admit& entry : plan.admit) admit(entry);
+  for (const Admit& entry : plan.admit) {
+    admit(entry);
+    restore_state(at(entry.seq), entry.checkpoint, batch);
+  }
   for (const Admit& entry : plan.resume)
     if (at(entry.seq).place != SwapPlace::kNone) swap_in(entry, batch);
   for (const Fork& entry : plan.forks) fork(entry, batch);
   if (plan.store >= 0 || plan.load >= 0) start_move(std::max(plan.store, plan.load), plan.store >= 0);
   if (plan.empty()) return;
   for (const Row& row : plan.rows) grow(at(row.seq), row.end);
-  for (const Row& row : plan.rows) build_row(row, batch);
+  for (const Row& row : plan.rows) build_row(row, slot);
   batch.decode_rows = plan.decode_rows;
   if (!plan.rows.empty()) {
     batch.removed.assign(removed_.begin(), removed_.end());
     removed_.clear();
+    std::swap(batch.leaves, leaves_);
+    slot.captures.insert(slot.captures.end(), leaf_captures_.begin(), leaf_captures_.end());
+    leaf_captures_.clear();
   }
   slot.results.samples.resize(batch.samples.size());
   slot.results.prompt_logprobs.resize(batch.prompt_logprobs.size());
@@ -117,22 +124,28 @@ void EngineLoop::grow(Sequence& s, std::int64_t end) {
   while (std::ssize(s.blocks) < config_.plan.blocks_of(end)) s.blocks.push_back(allocate());
 }
 
-void EngineLoop::build_row(const Row& row, StepBatch& batch) {
+/// Before its first row, or the state that it begins with.
+void EngineLoop::add_to_device(Sequence& s, StepBatch& batch) {
+  if (s.row_added) return;
+  s.row_added = true;
+  const Record& record = *s.record;
+  const std::span<const TokenId> ids(s.ids);
+  const std::size_t prompt = record.request.prompt.size();
+  batch.added.push_back({.device_row = s.device_row,
+                         .sampling = &record.sampling[static_cast<std::size_t>(s.choice)],
+                         .prompt = ids.first(prompt),
+                         .output = ids.subspan(prompt),
+                         .eos_ids = record.request.eos_ids,
+                         .stop_ids = record.request.stop_ids,
+                         .constraint = record.request.constraint.get(),
+                         .min_tokens = record.request.sampling.min_tokens});
+}
+
+void EngineLoop::build_row(const Row& row, StepSlot& slot) {
+  StepBatch& batch = slot.batch;
   Sequence& s = at(row.seq);
   const Record& record = *s.record;
-  if (!s.row_added) {
-    s.row_added = true;
-    const std::span<const TokenId> ids(s.ids);
-    const std::size_t prompt = record.request.prompt.size();
-    batch.added.push_back({.device_row = s.device_row,
-                           .sampling = &record.sampling[static_cast<std::size_t>(s.choice)],
-                           .prompt = ids.first(prompt),
-                           .output = ids.subspan(prompt),
-                           .eos_ids = record.request.eos_ids,
-                           .stop_ids = record.request.stop_ids,
-                           .constraint = record.request.constraint.get(),
-                           .min_tokens = record.request.sampling.min_tokens});
-  }
+  add_to_device(s, batch);
   const auto first_token = static_cast<std::int32_t>(batch.tokens.size());
   const auto width = static_cast<std::int32_t>(row.end - row.begin);
   batch.device_rows.push_back(s.device_row);
@@ -160,6 +173,7 @@ void EngineLoop::build_row(const Row& row, StepBatch& batch) {
     ++s.pending;
     s.state = SeqState::kDecoding;
   }
+  capture_in_row(s, row, slot);
   s.planned_len = row.end;
   ++s.inflight;
 }

@@ -43,6 +43,18 @@ struct SwapCopy {
   cache::SwapSlot slot = 0;
 };
 
+/// The recurrent state of a device row and a saved copy of it. The scheduler does not know what the bytes mean (H8).
+struct StateCopy {
+  std::int32_t device_row = 0;
+  std::int32_t checkpoint = 0;
+};
+/// The state of a row after its first `position` positions, saved while the step runs.
+struct StateCapture {
+  std::int32_t device_row = 0;
+  std::int32_t checkpoint = 0;
+  std::int32_t position = 0;
+};
+
 /// One id to sample: from logits[logits] of the step, with the sampler of `device_row`.
 struct SampleWork {
   std::int32_t row = 0;  ///< index in StepBatch::rows
@@ -75,12 +87,15 @@ StepLimits step_limits(const PlanConfig& config);
 /// to a step slot that is used again only then (X2).
 struct StepBatch {
   // In this order, before any row: sampler rows, then copies. A step may have copies to and from the swap pool alone.
+  std::vector<StateCopy> leaves;      ///< saved before their rows are removed
   std::vector<std::int32_t> removed;  ///< device rows that no longer belong to a sequence
-  std::vector<RowAdded> added;
-  std::vector<SwapCopy> swap_out;  ///< the blocks have other writers behind it in this step already
-  std::vector<BlockCopy> copies;   ///< whole blocks, all layers, K and V; no block is both source and target
+  std::vector<RowAdded> added;        ///< a row's state is empty
+  std::vector<StateCopy> restores;    ///< into rows that were added
+  std::vector<SwapCopy> swap_out;     ///< the blocks have other writers behind it in this step already
+  std::vector<BlockCopy> copies;  ///< whole blocks, all layers, K and V; no block is both source and target
 
   std::vector<SwapCopy> swap_in;
+  std::vector<StateCapture> captures;
 
   std::vector<StepRow> rows;              ///< the first `decode_rows` have one token each
   std::vector<std::int32_t> device_rows;  ///< of each row

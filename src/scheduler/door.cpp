@@ -55,6 +55,8 @@ Result<> validate(const Request& request, const EngineConfig& config) {
     return invalid("n", "n is " + std::to_string(request.n) + ", the most is max-batch-size " +
                             std::to_string(config.plan.max_batch_size));
   if (request.probe && request.n != 1) return invalid("n", "a probe has one choice");
+  if (request.n > 1 && config.plan.recurrent.on)
+    return unsupported("n", "a model with recurrent state gives one choice a request");
   if (request.timeout_us) MET_TRY(check_at_least("timeout", *request.timeout_us, 0));
   MET_TRY(check_at_least("prompt_logprobs", request.prompt_logprobs_top, 0));
   MET_TRY(sampling::validate(request.sampling, config.vocab_size));
@@ -89,6 +91,7 @@ std::shared_ptr<Record> make_record(Request request, const EngineConfig& config,
   if (config.prefix_caching && !accepted.prompt_logprobs) {
     const cache::ChainHasher hasher(config.cache_key, config.cache_identity);
     record->root = hasher.root(accepted.tenant, accepted.cache_salt);
+    record->session = hasher.session(record->root, accepted.prompt);
     hasher.extend(record->root, accepted.prompt, config.plan.block_tokens, record->chain);
   }
   return record;

@@ -22,6 +22,7 @@ EngineLoop::EngineLoop(const EngineConfig& config, Inbox& inbox, Executor& execu
       open_(open),
       cache_(config.plan.blocks_total),
       hasher_(config.cache_key, config.cache_identity),
+      checkpoints_(config.plan.recurrent.on ? config.plan.recurrent.slots : 0),
       spill_(spill),
       host_slots_(config.plan.swap_blocks),
       disk_slots_(spill == nullptr ? 0 : config.plan.disk_blocks),
@@ -302,6 +303,7 @@ WaitView EngineLoop::wait_view(SeqIndex index, int rows) {
   const cache::BlockCache::Match match = cache_.match(chain);
   view.hit_tokens =
       cache::usable_hit(match.blocks, view.len, config_.plan.block_tokens, config_.plan.chunk_grid_tokens);
+  if (config_.plan.recurrent.on) cut_to_checkpoint(view, record, chain);
   const std::int64_t cut = match.blocks - view.hit_tokens / config_.plan.block_tokens;
   view.hit_referenced =
       cut == 0
@@ -372,6 +374,9 @@ void EngineLoop::check() const {
             "device rows");
   MET_CHECK(live == live_.size(), "live list");
   check_swap();
+  std::int64_t writing = std::ssize(leaf_captures_);
+  for (const StepSlot& slot : slots_) writing += std::ssize(slot.captures);
+  MET_CHECK(fault_ ? checkpoints_.taken() == writing : true, "taken checkpoints");
 }
 
 }  // namespace met::scheduler

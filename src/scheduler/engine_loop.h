@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cache/block_cache.h"
+#include "cache/checkpoint_index.h"
 #include "core/clock.h"
 #include "scheduler/cost_meter.h"
 #include "scheduler/engine.h"
@@ -75,9 +76,19 @@ class EngineLoop {
   void admit(const Admit& admit);
   void fork(const Fork& fork, StepBatch& batch);
   void grow(Sequence& sequence, std::int64_t end);
-  void build_row(const Row& row, StepBatch& batch);
+  void add_to_device(Sequence& sequence, StepBatch& batch);
+  void build_row(const Row& row, StepSlot& slot);
   void want_prompt_logprobs(Sequence& sequence, const Row& row, std::int32_t first_token, StepBatch& batch);
   BlockId allocate();
+
+  // state.cpp: checkpoints of recurrent state
+  void cut_to_checkpoint(WaitView& view, const Record& record, std::span<const Hash128> chain);
+  void restore_state(Sequence& sequence, std::int32_t checkpoint, StepBatch& batch);
+  Capture capture_of(Sequence& sequence, std::int32_t slot, std::int64_t position);
+  bool may_capture(const Sequence& sequence) const;
+  void capture_in_row(Sequence& sequence, const Row& row, StepSlot& slot);
+  void capture_leaf(Sequence& sequence);
+  void settle_captures(StepSlot& slot);
 
   // swap.cpp: swapped sequences and their places
   void swap_out(SeqIndex index, StepBatch& batch);
@@ -142,6 +153,10 @@ class EngineLoop {
     std::vector<SwapSlot> host;
     std::vector<SwapSlot> disk;
   };
+  cache::CheckpointIndex checkpoints_;
+  std::vector<StateCopy> leaves_;  ///< that the next batch saves before their rows are removed
+  std::vector<Capture> leaf_captures_;
+
   Spill* spill_;
   cache::SlotPool host_slots_;
   cache::SlotPool disk_slots_;

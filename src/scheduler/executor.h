@@ -8,15 +8,26 @@
 #include <thread>
 
 #include "core/clock.h"
+#include "core/siphash.h"
 #include "scheduler/device.h"
 
 namespace met::scheduler {
+
+/// A checkpoint that a step writes: known once it has settled (B5).
+struct Capture {
+  std::int32_t slot = 0;
+  std::int32_t sample = -1;  ///< of the step, whose flag speaks against it, or -1
+  Hash128 identity{};
+  std::int64_t blocks = 0;
+  std::uint64_t session = 0;
+};
 
 /// The carrier of one step: made at start, one for each step in flight, used again after it settled.
 struct StepSlot {
   StepPlan plan;
   StepBatch batch;
   StepResults results;
+  std::vector<Capture> captures;
   std::int64_t started_us = 0;
   std::int64_t done_us = 0;
 };

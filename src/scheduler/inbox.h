@@ -38,6 +38,7 @@ struct Record {
   std::int64_t accepted_us = 0;
   std::int64_t deadline_us = -1;  ///< -1: none
   Hash128 root{};                 ///< of its identities (B3)
+  std::uint64_t session = 0;      ///< of the prompt's beginning and its root (H9)
   std::vector<Hash128> chain;     ///< of the prompt's whole blocks
   Channel channel;
 

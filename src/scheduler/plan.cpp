@@ -74,7 +74,10 @@ int bucket_of(int decode_rows, int max_batch_size) {
 }
 
 void StepBatch::clear() {
+  leaves.clear();
   removed.clear();
+  restores.clear();
+  captures.clear();
   added.clear();
   swap_out.clear();
   copies.clear();
@@ -94,6 +97,9 @@ void StepBatch::reserve(const StepLimits& limits) {
   const auto rows_max = static_cast<std::size_t>(limits.rows);
   const auto tokens_max = static_cast<std::size_t>(limits.tokens);
   removed.reserve(rows_max);
+  leaves.reserve(rows_max);
+  restores.reserve(rows_max);
+  captures.reserve(rows_max);
   added.reserve(rows_max);
   copies.reserve(static_cast<std::size_t>(limits.copies));
   swap_out.reserve(static_cast<std::size_t>(limits.swaps));

@@ -21,6 +21,23 @@ using BlockId = std::int32_t;
 /// Order of admission: the queue's, or one that guards the tokens of running streams (S6, S10).
 enum class Policy : std::uint8_t { kFifo, kSlai };
 
+/// How the state at a prompt's last block boundary is saved (H6).
+enum class TailCapture : std::uint8_t {
+  kOff,
+  kSplit,     ///< the chunk ends there
+  kMidchunk,  ///< the prefill kernel captures it on its way
+};
+
+/// Of a model with recurrent state: its blocks are no use without the state that saw them (H1 to H9).
+struct RecurrentConfig {
+  bool on = false;
+  TailCapture tail = TailCapture::kSplit;
+  int slots = 16;                   ///< checkpoints on the device (H7)
+  int interval_blocks = 256;        ///< a checkpoint each so many, at the end of a chunk (H4)
+  std::int64_t least_tokens = 256;  ///< a restore that saves fewer is skipped (H7)
+  bool hermetic = false;            ///< restores of the same session alone (H9)
+};
+
 /// Numbers fixed at start that a plan depends on.
 struct PlanConfig {
   int depth = 1;                            ///< steps in flight: 1 is sync, 2 is async (E6)
@@ -39,6 +56,8 @@ struct PlanConfig {
   int swap_least_tokens = 512;  ///< computed, of a victim that swaps while costs are unknown (S17)
   std::int64_t step_max_us =
       0;  ///< longest step that a prefill may make, by the cost model; 0: no bound (S5)
+
+  RecurrentConfig recurrent;
 
   PrefillMode prefill;                          ///< P3
   std::int64_t codispatch_window_us = 100'000;  ///< from the first arrival (P7)
@@ -110,8 +129,9 @@ struct WaitView {
   std::int64_t outputs_left = 0;  ///< of outputs_max
   std::int64_t recomputed_to = 0;
   std::int64_t accepted_us = 0;
-  std::int64_t hit_tokens = 0;  ///< whole blocks, on the grid, never the whole of `len` (P2)
-  int preemptions = 0;          ///< so far
+  std::int32_t checkpoint = -1;  ///< with the state at the end of the hit, or -1 (H2)
+  std::int64_t hit_tokens = 0;   ///< whole blocks, on the grid, never the whole of `len` (P2)
+  int preemptions = 0;           ///< so far
   SwapPlace place = SwapPlace::kNone;
   std::int64_t swapped_len = 0;  ///< positions that the swap tiers hold
   std::int64_t hit_referenced =
@@ -156,6 +176,7 @@ struct Row {
   bool samples = false;
   std::int64_t begin = 0;
   std::int64_t end = 0;
+  std::int64_t capture_at = -1;  ///< the state after so many positions is saved, -1: none (H4)
 };
 
 /// A prefill row as the rules of waves see it.
@@ -173,6 +194,7 @@ struct Admit {
   SeqIndex seq = 0;
   std::int64_t hit_tokens = 0;
   std::int64_t reserve_blocks = 0;  ///< of each choice
+  std::int32_t checkpoint = -1;     ///< that its state begins with, -1: none
 };
 /// `seq` takes the first `tokens` positions of `from`: whole blocks by reference, a copy of the last partial
 /// one.
@@ -241,6 +263,14 @@ void plan_step(const View& view, const PlanConfig& config, std::int64_t now_us, 
 /// room (S17). Pure.
 PreemptMode preempt_mode(const LiveView& victim, const PlanConfig& config, const CostModel& cost,
                          std::int64_t swap_free);
+/// The last multiple of a block strictly below `tokens`, or -1 where there is none (H5).
+std::int64_t tail_boundary(std::int64_t tokens, std::int64_t block_tokens);
+/// The end of a chunk [begin, end) of a prompt that has to stop at its tail (H6).
+std::int64_t cut_at_tail(const PlanConfig& config, std::int64_t begin, std::int64_t end,
+                         std::int64_t prompt_len);
+/// Where the state is captured in a chunk, or -1: at the tail, else at an interval that it passes (H4).
+std::int64_t capture_at(const PlanConfig& config, std::int64_t begin, std::int64_t end,
+                        std::int64_t prompt_len);
 /// What moves between host pool and disk, behind a plan that leaves `swap_free` places of the pool: fills `store`,
 /// `load` or `drop` of `plan`, one of them at most (S25). Pure.
 void plan_tiers(const View& view, const PlanConfig& config, std::int64_t swap_free, StepPlan& plan);

@@ -158,6 +158,8 @@ class Planning {
   void add_row(std::size_t i, RowKind kind, Span span, std::int64_t growth) {
     const LiveView& s = view_.live[i];
     plan_.rows.push_back({s.seq, kind, span.end >= s.len && s.outputs_max > 0, span.begin, span.end});
+    if (kind == RowKind::kPrefill)
+      plan_.rows.back().capture_at = capture_at(config_, span.begin, span.end, s.prompt_len);
     scratch_.growth[i] = growth;
     scratch_.advanced[i] = 1;
     available_ -= growth;
@@ -206,7 +208,7 @@ class Planning {
     if (prompt_logprobs && planned < prompt_len - 1 && end > planned + logits_left_)
       end = planned + logits_left_;
     if (end < len) end = align_down(end, config_.chunk_grid_tokens);
-    return {planned, std::max(planned, end)};
+    return {planned, cut_at_tail(config_, planned, std::max(planned, end), prompt_len)};
   }
 
   void take_logits(Span span, std::int64_t prompt_len, bool prompt_logprobs) {
@@ -339,7 +341,7 @@ class Planning {
     const bool alone = view_.live.empty() && plan_.resume.empty() && plan_.admit.empty();
     const bool fits = reserved_ + each - s.hit_referenced + followers <= available_;
     if (!alone && !fits) return why = WaitReason::kCapacity, false;  // S8
-    list.push_back({s.seq, s.hit_tokens, each});
+    list.push_back({s.seq, s.hit_tokens, each, s.checkpoint});
     rows_free_ -= s.rows;
     available_ -= hit - s.hit_referenced;
     const std::int64_t growth = config_.blocks_of(span.end) - hit;
@@ -351,6 +353,7 @@ class Planning {
       plan_.rows.insert(behind, {s.seq, RowKind::kDecode, samples, span.begin, span.end});
     } else if (!span.empty()) {
       plan_.rows.push_back({s.seq, RowKind::kPrefill, samples, span.begin, span.end});
+      plan_.rows.back().capture_at = capture_at(config_, span.begin, span.end, s.prompt_len);
       count_prefill(span, s.recomputed_to);
       take_logits(span, s.prompt_len, s.prompt_logprobs);
     }

@@ -6,6 +6,7 @@ namespace met::scheduler {
 PreemptMode preempt_mode(const LiveView& victim, const PlanConfig& config, const CostModel& cost,
                          std::int64_t swap_free) {
   const std::int64_t blocks = config.blocks_of(victim.planned_len);
+  if (config.recurrent.on) return PreemptMode::kRecompute;  // the blocks alone do not bring it back
   if (victim.fork_from >= 0 || blocks == 0 || blocks > swap_free) return PreemptMode::kRecompute;
   const bool known = cost.swap_block_ns > 0 && cost.prefill_token_ns > 0;
   const bool swaps = known ? blocks * cost.swap_block_ns < victim.planned_len * cost.prefill_token_ns

@@ -127,6 +127,8 @@ struct Statistics {
   std::int64_t disk_out_bytes = 0;  ///< from the host pool to disk (S25)
   std::int64_t disk_in_bytes = 0;
   std::int64_t spill_failures = 0;
+  std::int64_t checkpoints_stored = 0;  ///< of recurrent state (H4)
+  std::int64_t checkpoints_restored = 0;
   bool slai_infeasible = false;  ///< gauge: decode alone misses the deadline (S12)
   double device_idle_s = 0;      ///< gaps between steps while work existed
   Histogram time_to_first_token{kSecondBounds};

@@ -53,6 +53,7 @@ bool EngineLoop::settle() {
   numbers_.last_progress_us = now_us_;
   observe_step(slot);
   settle_swaps(slot.plan);
+  settle_captures(slot);
   emit_prompt_logprobs(slot);
   std::size_t sample = 0;
   for (const Row& row : slot.plan.rows)
@@ -178,6 +179,7 @@ void EngineLoop::observe_step(const StepSlot& slot) {
 // ---- ends
 
 void EngineLoop::finish(SeqIndex index, FinishReason reason, std::int64_t completion_tokens) {
+  if (at(index).state == SeqState::kDecoding) capture_leaf(at(index));
   end(index, {.kind = Event::Kind::kFinished, .reason = reason, .completion_tokens = completion_tokens},
       class_of(reason));
 }

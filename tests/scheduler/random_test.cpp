@@ -15,6 +15,7 @@ namespace {
 struct Totals {
   std::int64_t ticks = 0;
   std::int64_t preemptions = 0;
+  std::int64_t restores = 0;
   std::int64_t swaps = 0;
   std::int64_t stores = 0;
   std::int64_t loads = 0;
@@ -48,6 +49,7 @@ class Driver {
     for (const std::int64_t count : numbers.stats.ended) finished += count;
     return {.ticks = met_.ticks(),
             .preemptions = numbers.preemptions,
+            .restores = numbers.stats.checkpoints_restored,
             .swaps = numbers.stats.preemptions_swap,
             .stores = numbers.stats.disk_out_bytes,
             .loads = numbers.stats.disk_in_bytes,
@@ -86,6 +88,15 @@ class Driver {
     }
     if (chance(40))
       plan.prefill = {.codispatch = chance(50), .first_chunk = chance(50), .varlen = chance(50)};
+    if (chance(30)) {
+      plan.recurrent = {.on = true,
+                        .tail = static_cast<TailCapture>(between(0, 2)),
+                        .slots = between(1, 8),
+                        .interval_blocks = between(1, 6),
+                        .least_tokens = between(0, 12),
+                        .hermetic = chance(30)};
+      recurrent_ = true;
+    }
     options.prefix_caching = chance(80);
     options.channel_tokens = chance(30) ? between(1, 6) : 1024;
     options.slow_consumer_us = 50'000;
@@ -129,7 +140,7 @@ class Driver {
     ask.shared = chance(70) ? (chance(50) ? ask.prompt : between(0, ask.prompt)) : 0;
     ask.family = between(0, 1);
     ask.max_tokens = chance(5) ? 0 : between(1, 64);
-    ask.n = chance(15) ? between(1, std::min(batch_, 4)) : 1;
+    ask.n = chance(15) && !recurrent_ ? between(1, std::min(batch_, 4)) : 1;
     if (chance(15)) ask.eos = {between(0, 19)};
     if (chance(10)) ask.stop = {between(0, 19), between(0, 19)};
     if (chance(10)) ask.timeout_us = between(0, 100'000);
@@ -144,6 +155,7 @@ class Driver {
   int max_seq_len_ = 0;
   int batch_ = 0;
   bool has_disk_ = false;
+  bool recurrent_ = false;
   int submitted_ = 0;
   bool tenants_ = false;  ///< several of them
   Simulation met_;
@@ -175,6 +187,7 @@ TEST(RandomDriver, KeepsTheInvariantsForAHundredThousandTicks) {
     ASSERT_FALSE(HasFailure()) << "MET_RANDOM_SEED=" << seed << "\n" << driver.trace();
     sum.ticks += totals.ticks;
     sum.preemptions += totals.preemptions;
+    sum.restores += totals.restores;
     sum.swaps += totals.swaps;
     sum.stores += totals.stores;
     sum.loads += totals.loads;
@@ -188,20 +201,22 @@ TEST(RandomDriver, KeepsTheInvariantsForAHundredThousandTicks) {
   current = nullptr;
   std::printf(
       "%lld ticks to seed %llu: %lld ended, %lld preemptions (%lld swaps), %lld blocks to disk and %lld "
-      "back, %lld disk failures, %lld hit tokens, %lld evictions, %lld "
+      "back, %lld disk failures, %lld states restored, %lld hit tokens, %lld evictions, %lld "
       "overshoot, %lld faults\n",
       static_cast<long long>(sum.ticks), static_cast<unsigned long long>(seed),
       static_cast<long long>(sum.finished), static_cast<long long>(sum.preemptions),
       static_cast<long long>(sum.swaps), static_cast<long long>(sum.stores),
       static_cast<long long>(sum.loads), static_cast<long long>(sum.spill_failures),
-      static_cast<long long>(sum.hits), static_cast<long long>(sum.evictions),
-      static_cast<long long>(sum.overshoot), static_cast<long long>(sum.faults));
+      static_cast<long long>(sum.restores), static_cast<long long>(sum.hits),
+      static_cast<long long>(sum.evictions), static_cast<long long>(sum.overshoot),
+      static_cast<long long>(sum.faults));
   // The driver has to reach what it is for.
   EXPECT_GT(sum.preemptions, ticks / 1000);
   EXPECT_GT(sum.swaps, 0);
   EXPECT_GT(sum.stores, 0);
   EXPECT_GT(sum.loads, 0);
   EXPECT_GT(sum.spill_failures, 0);
+  EXPECT_GT(sum.restores, 0);
   EXPECT_GT(sum.hits, 0);
   EXPECT_GT(sum.evictions, 0);
   EXPECT_GT(sum.overshoot, 0);

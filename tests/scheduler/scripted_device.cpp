@@ -16,6 +16,7 @@ ScriptedDevice::ScriptedDevice(const PlanConfig& config, DeviceScript script, Vi
     : config_(config), limits_(step_limits(config)), script_(std::move(script)), clock_(clock) {
   kv_.assign(static_cast<std::size_t>(config.blocks_total),
              std::vector<Position>(static_cast<std::size_t>(config.block_tokens)));
+  checkpoints_.resize(static_cast<std::size_t>(config.recurrent.slots));
   host_.resize(static_cast<std::size_t>(config.swap_blocks));
   rows_.resize(static_cast<std::size_t>(config.max_batch_size));
 }
@@ -34,6 +35,9 @@ Result<> ScriptedDevice::enqueue(const StepPlan& plan, const StepBatch& batch) {
             "a step over its limits");
   MET_CHECK(std::is_sorted(batch.logits.begin(), batch.logits.end()), "logits ascend");
   MET_CHECK(batch.rows.size() == plan.rows.size(), "plan and batch");
+  for (const StateCopy& leaf : batch.leaves)
+    checkpoints_.at(static_cast<std::size_t>(leaf.checkpoint)) =
+        rows_.at(static_cast<std::size_t>(leaf.device_row))->state;
   for (const std::int32_t row : batch.removed) {
     MET_CHECK(rows_.at(static_cast<std::size_t>(row)).has_value(), "removed row is not known");
     rows_[static_cast<std::size_t>(row)].reset();
@@ -50,6 +54,9 @@ Result<> ScriptedDevice::enqueue(const StepPlan& plan, const StepBatch& batch) {
   MET_CHECK(std::ssize(batch.swap_out) <= limits_.swaps && std::ssize(batch.swap_in) <= limits_.swaps &&
                 std::ssize(batch.swap_out) + std::ssize(batch.swap_in) == plan.swap_blocks,
             "swap copies");
+  for (const StateCopy& restore : batch.restores)
+    rows_.at(static_cast<std::size_t>(restore.device_row))->state =
+        checkpoints_.at(static_cast<std::size_t>(restore.checkpoint));
   for (const SwapCopy& copy : batch.swap_out) place(copy.slot) = kv_.at(static_cast<std::size_t>(copy.block));
   for (const BlockCopy& copy : batch.copies)
     kv_.at(static_cast<std::size_t>(copy.to)) = kv_.at(static_cast<std::size_t>(copy.from));
@@ -92,10 +99,19 @@ void ScriptedDevice::run_row(const StepBatch& batch, std::size_t row,
     if (id == kFromDevice) id = rows_[device_row]->last;
     MET_CHECK(id >= 0, "an id without a producer");
     place(position) = {.position = position, .id = id};
+    if (!config_.recurrent.on) continue;
+    std::vector<TokenId>& state = rows_[device_row]->state;
+    MET_CHECK(std::ssize(state) == position, "H1: a row begins at the position of its state");
+    state.push_back(id);
+    for (const StateCapture& capture : batch.captures)
+      if (capture.device_row == static_cast<std::int32_t>(device_row) && capture.position == position + 1)
+        checkpoints_.at(static_cast<std::size_t>(capture.checkpoint)) = state;
   }
   for (std::int32_t position = 0; position < work.position + work.tokens; ++position) {
     // An id that another position wrote is read as it is: the text then differs from the solo run's.
-    contexts[row].push_back(place(position).position == position ? place(position).id : -2);
+    TokenId id = place(position).position == position ? place(position).id : -2;
+    if (config_.recurrent.on && rows_[device_row]->state[static_cast<std::size_t>(position)] != id) id = -2;
+    contexts[row].push_back(id);
   }
 }
 

@@ -62,6 +62,7 @@ class ScriptedDevice final : public Device {
     std::vector<TokenId> history;  ///< what its sampler has seen
     int choice = 0;
     TokenId last = -1;
+    std::vector<TokenId> state;  ///< of a model with one: the ids that it has seen
   };
   struct Done {
     std::int64_t done_us = 0;
@@ -81,6 +82,7 @@ class ScriptedDevice final : public Device {
   std::vector<std::vector<Position>> kv_;
   std::vector<std::vector<Position>> host_;
   std::vector<std::optional<DeviceRow>> rows_;
+  std::vector<std::vector<TokenId>> checkpoints_;
   std::vector<Done> in_flight_;
   std::int64_t last_done_us_ = 0;
   int steps_ = 0;

@@ -231,6 +231,7 @@ void Simulation::write_plan(std::string& line) const {
   std::string rows;
   for (const Row& row : plan.rows) {
     rows += " " + name_of(row.seq) + "[" + std::to_string(row.begin) + "," + std::to_string(row.end) + ")";
+    if (row.capture_at >= 0) rows += "^" + std::to_string(row.capture_at);
     if (row.samples) rows += "*";
   }
   if (!rows.empty()) append(text, "; ", "step" + rows);
