@@ -65,6 +65,7 @@ class Answered final : public engine::ModelRunner {
     return {};
   }
   std::span<float> logits_row(std::int32_t row) override { return runner_->logits_row(row); }
+  engine::SwapPool* swap_pool() override { return runner_->swap_pool(); }
   const config::ModelConfig& config() const override { return runner_->config(); }
   std::size_t allocated_bytes() const override { return runner_->allocated_bytes(); }
 

@@ -122,8 +122,9 @@ TEST(Metrics, TheDashboardAsksForNothingThatIsNotExported) {
     }
     for (std::sregex_iterator i(expression.begin(), expression.end(), grouped), end; i != end; ++i)
       for (const auto& label : {"state", "reason", "finished_reason", "class", "source", "limit", "kind"})
-        if ((*i)[1].str().find(label) != std::string::npos)
+        if ((*i)[1].str().find(label) != std::string::npos) {
           EXPECT_TRUE(page.contains(std::string(label) + "=\"")) << expression;
+        }
   };
   for (const json::Value& panel : dashboard->find("panels")->as_array()) {
     const json::Value* targets = panel.find("targets");
