@@ -2,19 +2,22 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
 namespace met::api {
 namespace {
 
-using Ids = std::vector<text::TokenId>;
-constexpr std::size_t kOpenersMax = 4;  // ids that may precede the opening marker: blanks
+constexpr std::string_view kBlanks = " \t\r\n";  // that may precede the opening marker
 
+/// Markers are found by their text: a model may spell them by other ids than the tokenizer would.
 struct Rules {
   std::int64_t budget = 0;
-  Ids open;
-  Ids close;
+  const text::Tokenizer* tokenizer = nullptr;
+  std::string_view open;
+  std::string_view close;
+  std::vector<text::TokenId> forced;  // spell the closing marker
   bool begins_open = false;
   std::shared_ptr<const sampling::Constraint> inner;
 };
@@ -35,15 +38,15 @@ class BudgetState final : public sampling::ConstraintState {
 
   bool accept(std::int32_t id) override {
     const std::size_t index = next_index();
-    const bool forced = index < rules_->close.size();
-    ids_.push_back(id);
-    forced_.push_back(forced ? index + 1 : 0);
-    return (!forced || rules_->close[index] == id) && (inner_ == nullptr || inner_->accept(id));
+    const bool forced = index < rules_->forced.size();
+    text_ += rules_->tokenizer->token_bytes(id);
+    ids_.push_back({.text_end = text_.size(), .forced = forced ? index + 1 : 0});
+    return (!forced || rules_->forced[index] == id) && (inner_ == nullptr || inner_->accept(id));
   }
 
   void rewind(std::int64_t count) override {
     ids_.resize(ids_.size() - static_cast<std::size_t>(count));
-    forced_.resize(ids_.size());
+    text_.resize(text_end(ids_.size()));
     scanned_ = std::min(scanned_, ids_.size());
     if (closed_at_ > ids_.size()) closed_at_ = 0;
     if (opened_at_ > ids_.size()) opened_at_ = 0;
@@ -53,21 +56,37 @@ class BudgetState final : public sampling::ConstraintState {
  private:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  bool ends_with(const Ids& marker, std::size_t end) const {
-    return end >= marker.size() &&
-           std::equal(marker.begin(), marker.end(),
-                      ids_.begin() + static_cast<std::ptrdiff_t>(end - marker.size()));
+  struct Id {
+    std::size_t text_end = 0;
+    std::size_t forced = 0;  // its number in the closing marker where it was forced, from 1
+  };
+
+  std::size_t text_end(std::size_t ids) const { return ids == 0 ? 0 : ids_[ids - 1].text_end; }
+
+  /// Whether the first `ids` ids hold the opening marker, behind blanks at most.
+  bool opens(std::size_t ids) {
+    const std::string_view text = std::string_view(text_).substr(0, text_end(ids));
+    const std::size_t begin = text.find_first_not_of(kBlanks);
+    if (begin == std::string_view::npos || !text.substr(begin).starts_with(rules_->open)) return false;
+    inside_from_ = begin + rules_->open.size();
+    return true;
+  }
+  /// Whether the closing marker ends in the last of the first `ids` ids.
+  bool closes(std::size_t ids) const {
+    const std::size_t before = text_end(ids - 1);
+    const std::size_t reach = rules_->close.size() - 1;
+    const std::size_t begin = std::max(inside_from_, before - std::min(before, reach));
+    const std::string_view text = std::string_view(text_).substr(0, text_end(ids));
+    return begin < text.size() && text.substr(begin).contains(rules_->close);
   }
 
   /// Reads the ids since the last call: where the block opened, where it closed.
   void scan() {
     for (; scanned_ < ids_.size(); ++scanned_) {
       const std::size_t end = scanned_ + 1;
-      if (opened_at_ == 0 && closed_at_ == 0 && end <= rules_->open.size() + kOpenersMax &&
-          ends_with(rules_->open, end))
-        opened_at_ = end;
+      if (!rules_->begins_open && opened_at_ == 0 && opens(end)) opened_at_ = end;
       const bool inside = rules_->begins_open || opened_at_ != 0;
-      if (inside && closed_at_ == 0 && ends_with(rules_->close, end)) closed_at_ = end;
+      if (inside && closed_at_ == 0 && closes(end)) closed_at_ = end;
     }
   }
 
@@ -76,7 +95,7 @@ class BudgetState final : public sampling::ConstraintState {
     scan();
     const bool inside = (rules_->begins_open || opened_at_ != 0) && closed_at_ == 0;
     if (!inside) return kNone;
-    const std::size_t begun = forced_.empty() ? 0 : forced_.back();
+    const std::size_t begun = ids_.empty() ? 0 : ids_.back().forced;
     if (begun > 0) return begun;
     const auto used = static_cast<std::int64_t>(ids_.size() - opened_at_);
     return used >= rules_->budget ? 0 : kNone;
@@ -84,17 +103,18 @@ class BudgetState final : public sampling::ConstraintState {
 
   std::optional<text::TokenId> next_forced() {
     const std::size_t index = next_index();
-    if (index >= rules_->close.size()) return std::nullopt;
-    return rules_->close[index];
+    if (index >= rules_->forced.size()) return std::nullopt;
+    return rules_->forced[index];
   }
 
   std::shared_ptr<const Rules> rules_;
   std::unique_ptr<sampling::ConstraintState> inner_;
-  Ids ids_;
-  std::vector<std::size_t> forced_;  // by id: its number in the closing marker where it was forced, from 1
+  std::string text_;
+  std::vector<Id> ids_;
   std::size_t scanned_ = 0;
   std::size_t opened_at_ = 0;  // ids up to the end of the marker; 0: not yet
   std::size_t closed_at_ = 0;
+  std::size_t inside_from_ = 0;  // of the text
 };
 
 class Budget final : public sampling::Constraint {
@@ -116,8 +136,10 @@ std::shared_ptr<const sampling::Constraint> thinking_budget_constraint(
   const std::string_view close = text::reasoning_close(format);
   if (close.empty() || start == text::ReasoningStart::kClosed) return inner;
   Rules rules{.budget = std::max<std::int64_t>(budget, 0),
-              .open = tokenizer.encode(text::reasoning_open(format)),
-              .close = tokenizer.encode(close),
+              .tokenizer = &tokenizer,
+              .open = text::reasoning_open(format),
+              .close = close,
+              .forced = tokenizer.encode(close),
               .begins_open = start == text::ReasoningStart::kOpen,
               .inner = std::move(inner)};
   return std::make_shared<const Budget>(std::move(rules));

@@ -12,7 +12,7 @@ using text::ReasoningFormat;
 using text::ReasoningStart;
 
 constexpr std::string_view kVocabulary =
-    R"("model":{"type":"WordLevel","vocab":{"a":0,"u":1,"<think>":2,"</think>":3},"unk_token":"u"})";
+    R"("model":{"type":"WordLevel","vocab":{"a":0,"u":1,"<think>":2,"</think>":3,"<":4,"think>":5,"</":6},"unk_token":"u"})";
 
 const text::Tokenizer& tokenizer() {
   static const auto kTokenizer = text::Tokenizer::from_json(
@@ -56,6 +56,9 @@ TEST(ThinkingBudget, ForcesTheClosingMarkerOnce) {
       {"closes_itself", 3, ReasoningStart::kOpen, {0, 3, 0, 0, 0, 0}, "030000"},
       {"opens_itself", 2, ReasoningStart::kAbsent, {2, 0, 0, 0, 0}, "20030"},
       {"no_block", 1, ReasoningStart::kAbsent, {0, 0, 0, 0, 0, 0, 2, 0, 0, 0}, "0000002000"},
+      // A model may spell markers by other ids than the tokenizer would.
+      {"opens_in_pieces", 2, ReasoningStart::kAbsent, {4, 5, 0, 0, 0, 0}, "450030"},
+      {"closes_in_pieces", 4, ReasoningStart::kOpen, {0, 6, 5, 0, 0, 0, 0}, "0650000"},
       {"closed", 1, ReasoningStart::kClosed, {0}, "free"},
   };
   for (const Case& c : cases) EXPECT_EQ(run(c.budget, c.start, c.wants), c.want) << c.name;
