@@ -1,27 +1,16 @@
 // A device that computes nothing and takes the time that a model of steps gives it. Rules T2, X2.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "bench/request_trace.h"
-#include "core/clock.h"
+#include "core/virtual_clock.h"
 #include "scheduler/device.h"
 
 namespace met::bench {
-
-class VirtualClock final : public Clock {
- public:
-  std::int64_t now_us() const override { return now_us_; }
-  /// Never goes back.
-  void set(std::int64_t now_us) { now_us_ = std::max(now_us_, now_us); }
-
- private:
-  std::int64_t now_us_ = 0;
-};
 
 /// What a step takes: weights once, then by its tokens and by what they attend to. Defaults are those of
 /// Qwen3-8B in BF16 on an H200, fitted to the tables of docs/performance.md.

@@ -10,20 +10,11 @@
 #include <set>
 #include <vector>
 
-#include "core/clock.h"
+#include "core/virtual_clock.h"
 #include "scheduler/device.h"
 #include "scheduler/spill.h"
 
 namespace met::scheduler::testing {
-
-class VirtualClock final : public Clock {
- public:
-  std::int64_t now_us() const override { return now_us_; }
-  void set(std::int64_t now_us) { now_us_ = std::max(now_us_, now_us); }
-
- private:
-  std::int64_t now_us_ = 0;
-};
 
 /// The id that follows `context` for one choice.
 TokenId next_id(const std::vector<TokenId>& context, int choice, int vocab);

@@ -20,7 +20,7 @@ using scheduler::testing::ScriptedDevice;
 /// The scripted device, whose steps wait while it is held.
 class StallingDevice final : public scheduler::Device {
  public:
-  StallingDevice(const scheduler::PlanConfig& plan, scheduler::testing::VirtualClock& clock)
+  StallingDevice(const scheduler::PlanConfig& plan, VirtualClock& clock)
       : inner_(plan, {.vocab = 200}, clock) {}
   Result<> enqueue(const scheduler::StepPlan& plan, const scheduler::StepBatch& batch) override {
     return inner_.enqueue(plan, batch);
@@ -97,7 +97,7 @@ class Stalling {
   }
 
  private:
-  scheduler::testing::VirtualClock device_clock_;
+  VirtualClock device_clock_;
   SteadyClock clock_;
   StallingDevice device_;
   std::unique_ptr<server::Server> server_;

@@ -62,7 +62,7 @@ class RealEngine {
   }
 
   SteadyClock clock_;
-  scheduler::testing::VirtualClock device_clock_;
+  VirtualClock device_clock_;
   scheduler::testing::ScriptedDevice device_;
   std::unique_ptr<server::Server> server_;
   std::unique_ptr<scheduler::Client> engine_;
