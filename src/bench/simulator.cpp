@@ -97,7 +97,7 @@ class Simulation {
     for (const auto& replica : replicas_) loads_.push_back(replica->door.open().load());
     const std::size_t chosen = router_->choose(traced, loads_);
     Replica& replica = *replicas_[chosen];
-    arrival_.at(traced.at_us);
+    arrival_.set(traced.at_us);
     auto handle = replica.door.submit(request_of(traced, index), arrival_);
     if (!handle) {
       ++(handle.error().code == ErrorCode::kUnavailable ? out_.refused : out_.too_long);
@@ -206,16 +206,6 @@ class Simulation {
     return std::move(out_);
   }
 
-  /// The time of an arrival, which its replica's clock may have passed in the middle of a step.
-  class ArrivalClock final : public Clock {
-   public:
-    std::int64_t now_us() const override { return now_us_; }
-    void at(std::int64_t now_us) { now_us_ = now_us; }
-
-   private:
-    std::int64_t now_us_ = 0;
-  };
-
   const std::span<const TracedRequest> trace_;
   const SimulationOptions& options_;
   std::vector<std::unique_ptr<Replica>> replicas_;
@@ -224,7 +214,7 @@ class Simulation {
   std::unique_ptr<ReplicaRouter> router_;
   std::priority_queue<Moment, std::vector<Moment>, std::greater<>> moments_;
   std::vector<int> loads_;
-  ArrivalClock arrival_;
+  VirtualClock arrival_;  ///< at the last one, which its replica's clock may have passed within a step
   bool by_tenant_ = false;
   std::int64_t last_us_ = 0;
   Simulated out_;
