@@ -8,7 +8,9 @@
 
 namespace {
 
-constexpr int kChoiceExperts = 256;  // at most
+// Loops are not unrolled: this runs once a launch, and its code is fetched cold in every one.
+
+constexpr int kChoiceExperts = 128;  // at most
 constexpr int kChoicePairs = 256;    // tokens * top_k, at most
 constexpr int kUnitPairs = 8;        // of an expert in a unit, at most
 
@@ -67,6 +69,7 @@ __device__ inline void order_experts(int experts, Choice& choice) {
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int warps = static_cast<int>(blockDim.x) / kWarp;
   const int chunks = (experts + kWarp - 1) / kWarp;
+#pragma unroll 1
   for (int c = warp; c < chunks; c += warps) {
     const int count = __popc(choice.tokens[c * kWarp + lane]);
     const int pairs = sum_up_to(count);
@@ -78,8 +81,10 @@ __device__ inline void order_experts(int experts, Choice& choice) {
     choice.sums[2][c] = touched;
   }
   __syncthreads();
+#pragma unroll 1
   for (int c = warp; c < chunks; c += warps) {
     int before[3] = {};
+#pragma unroll 1
     for (int i = 0; i < c; ++i)
 #pragma unroll
       for (int j = 0; j < 3; ++j) before[j] += choice.sums[j][i];
@@ -90,6 +95,7 @@ __device__ inline void order_experts(int experts, Choice& choice) {
     const int unit = before[1] + sum_up_to(units) - units;
     const unsigned touched = __ballot_sync(0xffffffffU, count > 0);
     choice.first[expert] = static_cast<std::int16_t>(first);
+#pragma unroll 1
     for (int i = 0; i < units; ++i)
       choice.units[unit + i] = {static_cast<std::int16_t>(expert),
                                 static_cast<std::int16_t>(first + i * kUnitPairs),
@@ -107,8 +113,10 @@ __device__ inline void order_experts(int experts, Choice& choice) {
 __device__ inline void choose_all(const met::MoeFewArgs& args, int tokens, Choice& choice) {
   const int thread = static_cast<int>(threadIdx.x);
   const int threads = static_cast<int>(blockDim.x);
+#pragma unroll 1
   for (int i = thread; i < kChoiceExperts; i += threads) choice.tokens[i] = 0;
   __syncthreads();
+#pragma unroll 1
   for (int t = thread / kWarp; t < tokens; t += threads / kWarp) choose(args, t, choice);
   __syncthreads();
   order_experts(args.experts, choice);
@@ -116,6 +124,7 @@ __device__ inline void choose_all(const met::MoeFewArgs& args, int tokens, Choic
 
 /// Tokens and weights of the pairs, behind choose_all. Ends with a barrier.
 __device__ inline void list_pairs(const met::MoeFewArgs& args, int tokens, Choice& choice) {
+#pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < tokens * args.top_k; i += static_cast<int>(blockDim.x)) {
     const int token = i / args.top_k;
     choice.pairs[choice.pair_of(choice.chosen[i], token)] = {token, choice.weights[i]};

@@ -2,7 +2,7 @@
 // at the speed of memory; for gate and up all tokens are columns of every product,
 // whether they chose the expert or not; for down the pairs of an expert, 8 at a time.
 //
-// Shapes   MoeFewArgs; tokens <= the entry's columns, tokens_max * top_k <= 256, experts <= 256, top_k <= 32; k % 32 == 0,
+// Shapes   MoeFewArgs; tokens <= the entry's columns, tokens_max * top_k <= 256, experts <= 128, top_k <= 32; k % 32 == 0,
 //          n % 16 == 0; gate_up: k <= 512 * the entry's blocks.
 // Rounding products of BF16 in FP32 (mma.sync); y, residual and scaled are rounded once. A token's sums are of a fixed
 //          order: its bits depend on its own row and choice alone.
@@ -90,19 +90,25 @@ struct GateUp {
   int tiles = choice.expert_count * tiles_each;
   int blocks = max(0, min(Blocks, args.k / kStep - warp * Blocks));  // of this warp
 
+  float inverse_tiles = __frcp_rn(static_cast<float>(tiles_each));
+
   /// What is fetched next.
   int tile = static_cast<int>(blockIdx.x);
-  int block = 0;
   const Bf16Bits* from = nullptr;
 
+  /// Which of the chosen experts a tile belongs to; exact, for quotients lie half a tile off whole numbers at least.
+  __device__ int place_of(int at) const {
+    return static_cast<int>((static_cast<float>(at) + 0.5F) * inverse_tiles);
+  }
   __device__ void aim() {
-    if (tile >= tiles) return;
-    const int place = tile / tiles_each;
+    const int place = place_of(tile);
     const std::int64_t row =
         static_cast<std::int64_t>(choice.experts[place]) * args.n + (tile - place * tiles_each) * kRows + g;
     from = args.weights + row * args.k + warp * Blocks * kStep + q * kLanes;
   }
-  __device__ void fetch(int slot) {
+  /// Block `block` of the tile; the last one moves on to the next tile.
+  __device__ void fetch(int slot, int block) {
+    if (block == 0 && tile < tiles) aim();
     if (tile < tiles && block < blocks) {
       const std::uint32_t to = ring + slot * kSlotBytes;
       const Bf16Bits* low = from + block * kStep;
@@ -110,10 +116,7 @@ struct GateUp {
       copy_unit(to + kWarpBytes, low + std::int64_t{8} * args.k);
     }
     commit_copies();
-    if (++block < Blocks) return;
-    block = 0;
-    tile += static_cast<int>(gridDim.x);
-    aim();
+    if (block == Blocks - 1) tile += static_cast<int>(gridDim.x);
   }
 
   /// This lane's values of the tokens: column g of each group of 8.
@@ -132,7 +135,7 @@ struct GateUp {
   /// One warp finishes a group of 8 tokens of a tile.
   __device__ void store(int done, const float4* shares, int group) const {
     const Tile sum = add_shares(shares + group * kWarp + lane, kShare, kGateUpWarps);
-    const int place = done / tiles_each;
+    const int place = place_of(done);
     const int column = (done - place * tiles_each) * (kRows / 2) + g;
     const int expert = choice.experts[place];
     const unsigned chosen = choice.tokens[expert];
@@ -147,12 +150,13 @@ struct GateUp {
   }
 
   __device__ void run() {
-    aim();
-    for (int i = 0; i < Slots; ++i) fetch(i);
+#pragma unroll 1
+    for (int i = 0; i < Slots; ++i) fetch(i, i % Blocks);
     uint4 x[kGroups][Blocks];
     load_x(x);
     int slot = 0;
     int number = 0;
+#pragma unroll 1
     for (int at = static_cast<int>(blockIdx.x); at < tiles; at += static_cast<int>(gridDim.x), ++number) {
       Tile c[kGroups];
 #pragma unroll
@@ -164,7 +168,7 @@ struct GateUp {
 #pragma unroll
           for (int i = 0; i < kGroups; ++i) multiply(c[i], low, high, x[i][b]);
         }
-        fetch(slot);
+        fetch(slot, (b + Slots) % Blocks);
       }
       float4* shares = sums + number % 2 * kGateUpWarps * kShare;
 #pragma unroll
@@ -186,9 +190,15 @@ __device__ void gate_up(const MoeFewArgs& args) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ Choice choice;
   const int tokens = min(args.counts->tokens, Columns);
-  wait_for_producers();
-  launch_dependents();
-  choose_all(args, tokens, choice);
+  // Once before the wait, on whatever logits there are: the code is then fetched when the real ones come.
+#pragma unroll 1
+  for (int pass = 0; pass < 2; ++pass) {
+    if (pass == 1) {
+      wait_for_producers();
+      launch_dependents();
+    }
+    choose_all(args, tokens, choice);
+  }
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int ring_bytes = kGateUpWarps * Slots * Work::kSlotBytes;
@@ -303,16 +313,20 @@ struct Down {
   }
 
   __device__ void run() {
+#pragma unroll 1
     for (int i = 0; i < Slots; ++i) fetch_weights(i, i);
     float2* own_sums = sums + warp * tokens * 8;
+#pragma unroll 1
     for (int i = lane; i < tokens * 8; i += kWarp) own_sums[i] = {};
     wait_for_producers();
+#pragma unroll 1
     for (int i = 0; i < Slots; ++i) fetch_x(i, i);
     const int thread = static_cast<int>(threadIdx.x);
     Bf16Bits residual[2] = {};
     load_residual(thread, residual);
     __syncwarp();
     int slot = 0;
+#pragma unroll 1
     for (int unit = 0; unit < units; ++unit, slot = after<Slots>(slot)) {
       wait_for_copies<Slots - 1>();
       multiply_unit(unit, slot, own_sums);
@@ -322,6 +336,7 @@ struct Down {
     }
     wait_for_copies<0>();
     __syncthreads();
+#pragma unroll 1
     for (int at = thread; at < tokens * 8; at += static_cast<int>(blockDim.x)) {
       if (at != thread) load_residual(at, residual);
       join(at, residual);

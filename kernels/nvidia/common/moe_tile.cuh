@@ -59,6 +59,7 @@ __device__ inline Chosen choose_row(const float* logits, int experts, int top_k,
   float total = 0;
   unsigned own = 0;  // of this lane's choice
   Chosen chosen{0, 0.0F};
+#pragma unroll 1
   for (int j = 0; j < top_k; ++j) {
     unsigned best = 0;
     int at = 0;
@@ -88,7 +89,7 @@ __device__ inline Chosen choose_row(const float* logits, int experts, int top_k,
     chosen.expert = expert;
   }
   const float p = lane < top_k ? __expf(value_of_key(own) - value_of_key(greatest)) : 0.0F;
-  chosen.weight = p / warp_sum(renormalise ? p : total);
+  chosen.weight = __fdividef(p, warp_sum(renormalise ? p : total));
   return chosen;
 }
 

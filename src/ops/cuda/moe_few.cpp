@@ -15,7 +15,7 @@ constexpr int kWarp = 32;
 constexpr int kWarpBytes = 512;
 constexpr int kWarpsMax = 16;
 constexpr int kDownSumBytes = 64;  // of a token
-constexpr int kExpertsMax = 256;
+constexpr int kExpertsMax = 128;
 constexpr int kPairsMax = 256;
 // As the router's kernel.
 constexpr std::uint32_t kRouterThreads = 256;

@@ -272,7 +272,7 @@ Result<std::vector<OpCase>> moe_few_cases(GpuBackend& gpu, bool timed) {
        {std::pair{0, 1}, {1, 8}, {5, 8}, {8, 8}, {9, 16}, {16, 16}, {17, 32}, {32, 32}}) {
     MET_TRY(add({64, 32, 8, 2, most, true}, tokens));
     MET_TRY(add({96, 160, 40, 3, most, false, Epilogue::kGeluMul}, tokens));
-    MET_TRY(add({64, 32, 256, 8, most, true}, tokens));
+    MET_TRY(add({64, 32, 128, 8, most, true}, tokens));
   }
   MET_TRY(add(qwen(16, 1), 1));
   MET_TRY(add({2048, 768, 12, 2, 8, true}, 7));
