@@ -19,14 +19,42 @@
 //          `kDepth` tiles of some 4 KB keys and 4 KB values in registers while more are on their way, the first of the
 //          next item among them. Entries `_ring` keep twice 80 KB on their way an SM instead (decode_ring.cuh): for rows
 //          enough to occupy all SMs.
-#include "decode_heads.cuh"
-#include "decode_join.cuh"
+#include "decode_items.cuh"
 #include "decode_ring.cuh"
-#include "decode_softmax.cuh"
-#include "decode_work.cuh"
-#include "pdl.cuh"
 
 namespace {
+
+/// Tiles that each warp loads from the paged cache straight into registers, some ahead.
+template <class C>
+class TilesInRegisters {
+ public:
+  static constexpr bool kHeadsFirst = false;
+
+  __device__ TilesInRegisters(const met::DecodeAttentionArgs& args, const Work& work, int warp, int lane)
+      : tiles_(args, work, Tiles<C>::first_blocks(args, work, warp, lane), warp, lane) {
+    load_first<C>(tiles_, lane, tile_);
+  }
+  __device__ void expect(const met::DecodeAttentionArgs& args, const Work& next, bool more, int warp,
+                         int lane) {
+    next_blocks_ = more ? Tiles<C>::first_blocks(args, next, warp, lane) : 0;
+  }
+  __device__ void take_all(const Work& work, const Scores& scores, const Shared<C>& shared, int, int lane,
+                           Sums<C>& sums) {
+    for (int i = 0; i < tiles_.count(); i += C::kDepth)
+#pragma unroll
+      for (int s = 0; s < C::kDepth; ++s)
+        if (i + s < tiles_.count()) take<C>(tile_[s], tiles_, i + s, work, scores, shared, lane, sums);
+  }
+  __device__ void begin(const met::DecodeAttentionArgs& args, const Work& next, int warp, int lane) {
+    tiles_ = Tiles<C>(args, next, next_blocks_, warp, lane);
+    load_first<C>(tiles_, lane, tile_);
+  }
+
+ private:
+  Tiles<C> tiles_;
+  Tile<C> tile_[C::kDepth];
+  int next_blocks_ = 0;
+};
 
 template <class C>
 __device__ void decode_attention(const met::DecodeAttentionArgs& args) {
@@ -34,54 +62,8 @@ __device__ void decode_attention(const met::DecodeAttentionArgs& args) {
   if (!C::kLate) launch_dependents();
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  Items<C> items(args);
-  bool more = items.advance(shared.work[0][warp], lane);
-  if (!more) {
-    // One block that waits is enough for the kernel to end after those in front; the others make room.
-    if (blockIdx.x + blockIdx.y == 0) wait_for_producers();
-    return;
-  }
-  // Before the wait: everything but the new token.
-  const Work* work = &shared.work[0][warp];
-  Tiles<C> tiles(args, *work, Tiles<C>::first_blocks(args, *work, warp, lane), warp, lane);
-  Tile<C> tile[C::kDepth];
-  load_first<C>(tiles, lane, tile);
-  std::int64_t slot = slot_of<C>(args, *work);
-  fetch_weights<C>(args.layer, shared);
-  prepare_rotation<C>(args.layer, *work, shared);
-  const Scores scores(args.layer);
-  meet<C>();
-  wait_for_producers();
-  if (C::kLate) launch_dependents();
-  RawHeads<C> raw;
-  raw.load(args, *work, warp, lane);
-  for (int turn = 1;; turn ^= 1) {
-    prepare_heads<C>(args.layer, *work, raw, slot, shared, warp, lane);
-    meet<C>();
-    // What the next item is, and where it lies, loads behind this one's products.
-    const Work* next = &shared.work[turn][warp];
-    more = items.advance(shared.work[turn][warp], lane);
-    const int next_blocks = more ? Tiles<C>::first_blocks(args, *next, warp, lane) : 0;
-    Sums<C> sums;
-    sums.clear();
-    for (int i = 0; i < tiles.count(); i += C::kDepth)
-#pragma unroll
-      for (int s = 0; s < C::kDepth; ++s)
-        if (i + s < tiles.count()) take<C>(tile[s], tiles, i + s, *work, scores, shared, lane, sums);
-    if (more) {
-      tiles = Tiles<C>(args, *next, next_blocks, warp, lane);
-      load_first<C>(tiles, lane, tile);
-      slot = slot_of<C>(args, *next);
-      raw.load(args, *next, warp, lane);
-    }
-    publish<C>(scores, shared, sums, warp, lane);
-    meet<C>();
-    finish<C>(args, *work, shared, warp, lane);
-    if (!more) break;
-    prepare_rotation<C>(args.layer, *next, shared);
-    work = next;
-    meet<C>();
-  }
+  take_items<C>(args, shared, warp, lane,
+                [&](const Work& work) { return TilesInRegisters<C>(args, work, warp, lane); });
 }
 
 }  // namespace

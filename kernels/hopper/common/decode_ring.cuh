@@ -3,11 +3,7 @@
 #pragma once
 
 #include "barrier.cuh"
-#include "decode_heads.cuh"
-#include "decode_join.cuh"
-#include "decode_softmax.cuh"
-#include "decode_work.cuh"
-#include "pdl.cuh"
+#include "decode_items.cuh"
 
 namespace {
 
@@ -96,61 +92,44 @@ __device__ void take_block(Tile<C>& tile, int position, const Work& work, const 
   add_values<C>(tile, logits, sums);
 }
 
+/// An item's blocks as the ring brings them: of four warps, each takes every fourth.
+template <class C, class Ring>
+class BlocksOfRing {
+ public:
+  static constexpr bool kHeadsFirst = true;
+
+  __device__ explicit BlocksOfRing(const Ring& ring) : ring_(ring) {}
+  __device__ void expect(const met::DecodeAttentionArgs&, const Work&, bool, int, int) {}
+  __device__ void take_all(const Work& work, const Scores& scores, const Shared<C>& shared, int warp,
+                           int lane, Sums<C>& sums) {
+    const int blocks = work.end - work.begin;
+    for (int i = warp; i < blocks; i += C::kWarps) {
+      Tile<C> tile;
+      ring_.take(taken_ + i, tile, lane);
+      take_block<C>(tile, (work.first + work.begin + i) * kBlockTokens, work, scores, shared, lane, sums);
+    }
+    taken_ += blocks;
+  }
+  __device__ void begin(const met::DecodeAttentionArgs&, const Work&, int, int) {}
+
+ private:
+  const Ring ring_;
+  unsigned taken_ = 0;  // blocks of earlier items
+};
+
 template <class C, int Stages>
 __device__ void decode_attention_ring(const met::DecodeAttentionArgs& args) {
   __shared__ Shared<C> shared;
   extern __shared__ __align__(128) char ring_memory[];
   launch_dependents();
-  const BlockRing<C, Stages> ring(ring_memory);
+  using Ring = BlockRing<C, Stages>;
+  const Ring ring(ring_memory);
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   if (threadIdx.x == C::kThreads) ring.init();
   __syncthreads();
   if (warp == C::kWarps) return fill_ring<C>(args, ring, shared.work[0][warp], lane);
-  Items<C> items(args);
-  bool more = items.advance(shared.work[0][warp], lane);
-  if (!more) {
-    // One block that waits is enough for the kernel to end after those in front; the others make room.
-    if (blockIdx.x + blockIdx.y == 0) wait_for_producers();
-    return;
-  }
-  const Work* work = &shared.work[0][warp];
-  std::int64_t slot = slot_of<C>(args, *work);
-  fetch_weights<C>(args.layer, shared);
-  prepare_rotation<C>(args.layer, *work, shared);
-  const Scores scores(args.layer);
-  meet<C>();
-  wait_for_producers();
-  RawHeads<C> raw;
-  raw.load(args, *work, warp, lane);
-  unsigned taken = 0;  // blocks of earlier items
-  for (int turn = 1;; turn ^= 1) {
-    prepare_heads<C>(args.layer, *work, raw, slot, shared, warp, lane);
-    meet<C>();
-    // What the next item is, and its heads, load behind this one's products.
-    const Work* next = &shared.work[turn][warp];
-    more = items.advance(shared.work[turn][warp], lane);
-    if (more) {
-      slot = slot_of<C>(args, *next);
-      raw.load(args, *next, warp, lane);
-    }
-    const int blocks = work->end - work->begin;
-    Sums<C> sums;
-    sums.clear();
-    for (int i = warp; i < blocks; i += C::kWarps) {
-      Tile<C> tile;
-      ring.take(taken + i, tile, lane);
-      take_block<C>(tile, (work->first + work->begin + i) * kBlockTokens, *work, scores, shared, lane, sums);
-    }
-    taken += blocks;
-    publish<C>(scores, shared, sums, warp, lane);
-    meet<C>();
-    finish<C>(args, *work, shared, warp, lane);
-    if (!more) break;
-    prepare_rotation<C>(args.layer, *next, shared);
-    work = next;
-    meet<C>();
-  }
+  take_items<C>(args, shared, warp, lane, [&](const Work&) { return BlocksOfRing<C, Ring>(ring); });
 }
 
 }  // namespace
