@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "activation.cuh"
 #include "async.cuh"
 #include "met/cuda_ops.h"
 
@@ -20,14 +21,6 @@ __device__ inline std::uint32_t pack_bf16(float low, float high) {
 }
 __device__ inline float low_bf16(std::uint32_t pair) { return __uint_as_float(pair << 16); }
 __device__ inline float high_bf16(std::uint32_t pair) { return __uint_as_float(pair & 0xffff0000U); }
-
-__device__ inline float silu(float g) { return __fdividef(g, 1.0F + __expf(-g)); }
-
-/// tanh form: g sigmoid(2 sqrt(2 / pi) (g + 0.044715 g^3))
-__device__ inline float gelu(float g) {
-  const float z = 1.5957691216F * (g + 0.044715F * g * g * g);
-  return __fdividef(g, 1.0F + __expf(-z));
-}
 
 __device__ inline uint4 load_where(bool exists, const met::Bf16Bits* at) {
   uint4 v;

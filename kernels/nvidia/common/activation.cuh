@@ -3,12 +3,14 @@
 
 namespace {
 
-/// SiLU, or GELU in its tanh form.
-__device__ inline float activate(float gate, bool gelu) {
-  if (!gelu) return gate / (1.0F + __expf(-gate));
-  constexpr float kRootTwoOverPi = 0.7978845608028654F;
-  constexpr float kCubic = 0.044715F;
-  return 0.5F * gate * (1.0F + tanhf(kRootTwoOverPi * (gate + kCubic * gate * gate * gate)));
+__device__ inline float silu(float g) { return __fdividef(g, 1.0F + __expf(-g)); }
+
+/// tanh form: g sigmoid(2 sqrt(2 / pi) (g + 0.044715 g^3))
+__device__ inline float gelu(float g) {
+  const float z = 1.5957691216F * (g + 0.044715F * g * g * g);
+  return __fdividef(g, 1.0F + __expf(-z));
 }
+
+__device__ inline float activate(float gate, bool is_gelu) { return is_gelu ? gelu(gate) : silu(gate); }
 
 }  // namespace
