@@ -26,13 +26,13 @@ using ring_walk::Stages;
 using ring_walk::wait;
 using ring_walk::Walk;
 
-// ---- the decode projection: kernels/hopper/common/projection_kernel.cuh, projection_ring.cuh, projection_codes.cuh ----
+// ---- the decode projection: kernels/hopper/common/projection_kernel.cuh, projection_ring.cuh ----
 
 struct Projection {
   int stages, flight;  // of the ring
   int teams, groups;   // warpgroups that take stages in turn, or share them
-  int crews;           // that make codes of x, in turn; 0: nobody does
-  int tiles, share;    // of the block; stages of each
+  bool holds;  // a stage is given back when the next one's products run (BF16), or its own have ended (E4M3)
+  int tiles, share;  // of the block; stages of each
   int total() const { return tiles * share; }
 };
 
@@ -43,17 +43,15 @@ class ProjectionWalk {
         block_(seed),
         weights_(p_.stages, 1),
         x_(p_.stages, 1),
-        coded_(p_.stages, 1),
         empty_(p_.stages, p_.groups),
         joined_(p_.teams) {
     block_.add(bring_weights());
     block_.add(bring_x());
-    for (int crew = 0; crew < p_.crews; ++crew) block_.add(code_x(crew));
     for (int i = 0; i < std::max(p_.teams, p_.groups); ++i) block_.add(consume(p_.teams > 1 ? i : 0));
   }
   std::string run() {
     const std::string fault = block_.run();
-    const bool overrun = weights_.overrun() || x_.overrun() || coded_.overrun() || empty_.overrun();
+    const bool overrun = weights_.overrun() || x_.overrun() || empty_.overrun();
     return fault.empty() && overrun ? "a barrier was overrun" : fault;
   }
 
@@ -83,32 +81,20 @@ class ProjectionWalk {
       fill(block_, x_, slot.stage, number);
     }
   }
-  Walk code_x(int crew) {
-    Cursor cursor;
-    cursor.advance(p_.stages, crew);
-    for (int number = crew; number < p_.total(); number += p_.crews, cursor.advance(p_.stages, p_.crews)) {
-      co_await wait(x_[cursor.stage], cursor.round);
-      expect_held(block_, x_, cursor.stage, number);
-      coded_.held(cursor.stage) = number;
-      coded_[cursor.stage].arrive();
-    }
-  }
   Walk consume(int team) {
-    const bool codes = p_.crews > 0;
-    Stages& x = codes ? coded_ : x_;
     Cursor tile_begins;
     for (int tile = 0; tile < p_.tiles; ++tile, tile_begins.advance(p_.stages, p_.share)) {
       Cursor cursor = tile_begins;
       cursor.advance(p_.stages, team);
       int before = -1;  // the stage to give back once the next one's products run
       for (int i = team; i < p_.share; i += p_.teams, cursor.advance(p_.stages, p_.teams)) {
-        co_await wait(x[cursor.stage], cursor.round);
+        co_await wait(x_[cursor.stage], cursor.round);
         co_await wait(weights_[cursor.stage], cursor.round);
-        expect_held(block_, x, cursor.stage, tile * p_.share + i);
+        expect_held(block_, x_, cursor.stage, tile * p_.share + i);
         expect_held(block_, weights_, cursor.stage, tile * p_.share + i);
         if (before >= 0) empty_[before].arrive();
-        before = codes ? -1 : cursor.stage;
-        if (codes) empty_[cursor.stage].arrive();
+        before = p_.holds ? cursor.stage : -1;
+        if (!p_.holds) empty_[cursor.stage].arrive();
       }
       if (before >= 0) empty_[before].arrive();
       if (p_.teams > 1) {
@@ -120,7 +106,7 @@ class ProjectionWalk {
 
   Projection p_;
   Block block_;
-  Stages weights_, x_, coded_, empty_;
+  Stages weights_, x_, empty_;
   Barrier joined_;
 };
 
@@ -130,12 +116,11 @@ Projection shape_of(const cuda::ProjectionPlan& plan) {
   const bool e4m3 = plan.shape.weights == DType::kF8E4M3;
   const auto up = [](std::int64_t a, std::int64_t b) { return static_cast<int>((a + b - 1) / b); };
   const int stages = up(plan.shape.k, std::int64_t{tile.chunks} * (e4m3 ? 128 : 64));
-  const int crew_warps = plan.columns <= 16 ? 2 : 4;
   return {.stages = tile.stages,
           .flight = tile.flight,
           .teams = tile.teams,
           .groups = tile.teams > 1 ? 1 : up(tile.rows, 64),
-          .crews = e4m3 ? tile.coders * 4 / crew_warps : 0,
+          .holds = !e4m3,
           .tiles = up(plan.squares_count, static_cast<int>(plan.grid.x) / tile.split),
           .share = up(stages, tile.split)};
 }
@@ -155,12 +140,13 @@ TEST(CudaRings, EveryPlannedProjectionComesToItsEnd) {
   gpu::mock::MockBackend device({.multiprocessors = 132});
   // What the decoder asks for: all shared memory, or room beside attention.
   constexpr int kShared[] = {0, 128 << 10, 160 << 10};
-  std::set<std::tuple<int, int, int, int, int, int, int>> known;
+  std::set<std::tuple<int, int, int, int, bool, int, int>> known;
   for (const DType weights : {DType::kBF16, DType::kF8E4M3})
     for (const Matrix& m : kMatrices)
       for (const int tokens : {1, 16, 32, 64, 128, 256})
         for (const int shared : kShared) {
-          if (weights == DType::kF8E4M3 && (m.k % kE4m3Granule != 0 || tokens > 64)) continue;
+          if (weights == DType::kF8E4M3 && (m.k % kE4m3Granule != 0 || tokens > cuda::kProjectionTokensE4m3))
+            continue;
           if (shared > 0 && tokens > 8) continue;
           const auto plan = plan_projection(device, {.n = m.n,
                                                      .k = m.k,
@@ -171,13 +157,13 @@ TEST(CudaRings, EveryPlannedProjectionComesToItsEnd) {
                                                      .shared_max = shared});
           ASSERT_TRUE(plan) << plan.error().message;
           const Projection p = shape_of(*plan);
-          if (!known.insert({p.stages, p.flight, p.teams, p.groups, p.crews, p.tiles, p.share}).second)
+          if (!known.insert({p.stages, p.flight, p.teams, p.groups, p.holds, p.tiles, p.share}).second)
             continue;
           for (std::uint32_t seed = 1; seed <= 3; ++seed)
             ASSERT_EQ(ProjectionWalk(p, seed).run(), "")
                 << m.n << " x " << m.k << ", " << tokens << " tokens, " << shared
                 << " bytes at most: tiles of " << plan->tile.rows << " rows, " << p.stages << " stages, "
-                << p.teams << " teams, " << p.crews << " crews";
+                << p.teams << " teams";
         }
   EXPECT_GT(known.size(), 20U);
 }
@@ -185,11 +171,11 @@ TEST(CudaRings, EveryPlannedProjectionComesToItsEnd) {
 // Each team needs a stage beside the one whose products run, and a stage must always belong to one team.
 TEST(CudaRings, ATeamThatHasOneStageStandsStill) {
   EXPECT_EQ(ProjectionWalk(
-                {.stages = 2, .flight = 2, .teams = 2, .groups = 1, .crews = 0, .tiles = 1, .share = 4}, 1)
+                {.stages = 2, .flight = 2, .teams = 2, .groups = 1, .holds = true, .tiles = 1, .share = 4}, 1)
                 .run(),
             "stands still");
   EXPECT_EQ(ProjectionWalk(
-                {.stages = 4, .flight = 2, .teams = 2, .groups = 1, .crews = 0, .tiles = 1, .share = 4}, 1)
+                {.stages = 4, .flight = 2, .teams = 2, .groups = 1, .holds = true, .tiles = 1, .share = 4}, 1)
                 .run(),
             "");
 }
@@ -199,7 +185,7 @@ TEST(CudaRings, AStageThatTwoTeamsTakeInTurnIsMisread) {
   for (std::uint32_t seed = 1; seed <= 200; ++seed)
     wrong +=
         ProjectionWalk(
-            {.stages = 5, .flight = 5, .teams = 2, .groups = 1, .crews = 0, .tiles = 1, .share = 40}, seed)
+            {.stages = 5, .flight = 5, .teams = 2, .groups = 1, .holds = true, .tiles = 1, .share = 40}, seed)
                 .run()
                 .empty()
             ? 0

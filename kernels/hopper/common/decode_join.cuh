@@ -2,6 +2,7 @@
 #pragma once
 
 #include "decode_softmax.cuh"
+#include "e4m3.cuh"
 
 namespace {
 
@@ -57,12 +58,29 @@ __device__ inline float sink_of(const met::AttentionLayerArgs& layer, int head) 
   return layer.sinks != nullptr ? layer.sinks[head] * kLog2e : -INFINITY;
 }
 
+/// Two values of each of 16 lanes that share a scale.
+__device__ inline void store_codes(const met::CodedRows& to, int t, int column, float2 v) {
+  constexpr int kLanes = kScaleValues / 2;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const unsigned sharers = 0xffffU << (lane / kLanes * kLanes);
+  float most = fmaxf(fabsf(v.x), fabsf(v.y));
+#pragma unroll
+  for (int step = 1; step < kLanes; step *= 2) most = fmaxf(most, __shfl_xor_sync(sharers, most, step));
+  const float scale = e4m3_scale(most);
+  const float inverse = 1.0F / scale;
+  const std::int64_t at = static_cast<std::int64_t>(t) * to.width + column;
+  *reinterpret_cast<std::uint16_t*>(to.codes + at) = e4m3_pair(v.x * inverse, v.y * inverse);
+  if (lane % kLanes == 0) *scale_place(to, t, column) = scale;
+}
+
 template <class C>
 __device__ void store_output(const met::DecodeAttentionArgs& args, const Work& work, int head, int d,
                              float2 v) {
-  const std::int64_t at =
-      (static_cast<std::int64_t>(work.row.token_begin) * args.layer.heads + work.head + head) * C::kDim + d;
-  *reinterpret_cast<std::uint32_t*>(args.y + at) = Bf16Cache::pack(v.x, v.y);
+  const int column = (work.head + head) * C::kDim + d;
+  if constexpr (C::kDim % kScaleValues == 0)
+    if (args.coded.codes != nullptr) return store_codes(args.coded, work.row.token_begin, column, v);
+  const std::int64_t row = static_cast<std::int64_t>(work.row.token_begin) * args.layer.heads * C::kDim;
+  *reinterpret_cast<std::uint32_t*>(args.y + row + column) = Bf16Cache::pack(v.x, v.y);
 }
 
 template <class C>

@@ -22,6 +22,7 @@ namespace {
 constexpr int kMoeExpertsMax = 1024;
 constexpr int kGatherWarps = 3;
 constexpr int kGatherThreads = kGatherWarps * kWarp;
+constexpr int kChunkK = kChunkBytes / 2;          // values of a row of a chunk
 constexpr int kUnit = 16;                         // bytes of a gathered copy
 constexpr int kUnitValues = 8;                    // BF16 of it
 constexpr int kChunkUnits = kChunkBytes / kUnit;  // of a row of a chunk

@@ -1,26 +1,28 @@
-// The decode projection with E4M3 weights: projection.cu with x turned into E4M3 in every block, one scale for each row and
-// 128 of k, as `quantise` does for `gemm`. The scale of a row of W multiplies its sum, that of a block of W its part of it.
+// The decode projection with E4M3 weights: projection.cu with x as E4M3 codes, which the kernel in front of it made, one
+// scale for each row and 32 of k. The scale of a row of W multiplies its sum, that of a block of W its part of it.
 //
-// Shapes   as projection.cu; at most 64 tokens, W: [n, k] E4M3, k a multiple of 16; weight_scales as gemm_e4m3.cu.
-// Rounding x to E4M3 with the scale max |x| / 448 of its 128 values. Products of 128 of k are summed by the tensor core,
-//          which keeps some 13 bits, and added up in FP32.
-// Launch   projection_e4m3_n<N>, as projection_bf16_n<N> with 128 or 256 threads more that make codes (tile.coders).
-// Cost     as projection.cu with half the bytes of W.
+// Shapes   as projection.cu; at most 32 tokens, W: [n, k] E4M3, x: [tokens_max, k] E4M3, k a multiple of 16; x_scales:
+//          [ceil(k / 128), N, 4], finite; weight_scales as gemm_e4m3.cu. With `coded` rows of W a tile are a multiple of 32,
+//          with a gated epilogue of 64.
+// Rounding products of 32 of k are summed by the tensor core, which keeps some 13 bits, and added up in FP32. Coded rows:
+//          one rounding to E4M3 of v / scale, scale = max |v| / 448 of 32 neighbours.
+// Launch   projection_e4m3_n<N>, as projection_bf16_n<N>.
+// Cost     as projection.cu with half the bytes of W and of x.
 #include "projection_kernel.cuh"
 
 namespace {
 
-/// Sums of a warpgroup, 128 of k a chunk. Few columns: products of a chunk go to several sets, for they return later than
-/// they issue.
+/// Sums of a warpgroup, 128 of k a chunk; a product of 32 of k has a set of its own, whose scale it gets.
 template <int N>
 class E4m3Products {
  public:
-  static constexpr int kXChunks = 2;
-  static constexpr int kCoderWarps = N <= 16 ? 2 : 4;
+  static constexpr int kChunkK = 128;
+  static constexpr int kXScaleBytes = kChunkSteps * 4;
+  static constexpr bool kCodes = true;
   static constexpr int kPending = 0;
-  static constexpr int kThreadsMax = 640;
-  static constexpr int kConsumerRegisters = N <= 32 ? 120 : 128;
-  static constexpr int kOtherRegisters = N == 64 ? 48 : 56;
+  static constexpr int kThreadsMax = 512;
+  static constexpr int kConsumerRegisters = 152;
+  static constexpr int kOtherRegisters = 56;
 
   __device__ void begin(const ProjectionArgs& args, int row) {
     clear(sums_);
@@ -28,46 +30,49 @@ class E4m3Products {
     last_block_ = (args.k - 1) / kE4m3Block;
   }
 
-  __device__ void multiply(std::uint32_t weights, std::uint32_t x, int chunk) {
-    const float2 of_weights = w_scales_.at(min(chunk, last_block_));
+  __device__ void multiply(std::uint32_t weights, std::uint32_t x, std::uint32_t x_scales, int chunk) {
+    if (chunk > last_block_) return;  // the rest of a stage, which has no scales
+    const float2 of_weights = w_scales_.at(chunk);
     const std::uint64_t a = wgmma_descriptor(weights);
     const std::uint64_t b = wgmma_descriptor(x);
-    float parts[kSets][N / 2];
+    float parts[kChunkSteps][N / 2];
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kChunkSteps; ++step)
-      Wgmma<N>::e4m3(parts[step % kSets], a + step * kStepUnits, b + step * kStepUnits, step >= kSets);
+      Wgmma<N>::e4m3(parts[step], a + step * kStepUnits, b + step * kStepUnits, 0);
     wgmma_commit();
-    const XScales<N> scales(x, static_cast<int>(threadIdx.x) % 4 * 2);
-    float2 of_x[N / 8];
-    if constexpr (kScalesEarly) load(of_x, scales);
+    const std::uint32_t scales = x_scales + static_cast<int>(threadIdx.x) % 4 * 2 * kXScaleBytes;
+    float4 early[kScalesEarly ? N / 4 : 1];
+    if constexpr (kScalesEarly) {
+#pragma unroll
+      for (int i = 0; i < N / 4; ++i) early[i] = shared_load(scale_at(scales, i));
+    }
     wgmma_wait<0>();
-    if constexpr (!kScalesEarly) load(of_x, scales);
 #pragma unroll
-    for (int s = 0; s < kSets; ++s) wgmma_pin(parts[s]);
+    for (int step = 0; step < kChunkSteps; ++step) wgmma_pin(parts[step]);
 #pragma unroll
-    for (int s = 1; s < kSets; ++s)
+    for (int i = 0; i < N / 4; ++i) {
+      const float4 of_x = kScalesEarly ? early[kScalesEarly ? i : 0] : shared_load(scale_at(scales, i));
 #pragma unroll
-      for (int i = 0; i < N / 2; ++i) parts[0][i] += parts[s][i];
-#pragma unroll
-    for (int i = 0; i < N / 2; ++i) {
-      const float factor =
-          (i % 2 == 0 ? of_x[i / 4].x : of_x[i / 4].y) * (i / 2 % 2 == 0 ? of_weights.x : of_weights.y);
-      sums_[i] = fmaf(parts[0][i], factor, sums_[i]);
+      for (int half = 0; half < 2; ++half) {
+        const int at = i / 2 * 4 + half * 2 + i % 2;
+        float sum = parts[0][at] * of_x.x;
+        sum = fmaf(parts[1][at], of_x.y, sum);
+        sum = fmaf(parts[2][at], of_x.z, sum);
+        sum = fmaf(parts[3][at], of_x.w, sum);
+        sums_[at] = fmaf(sum, half == 0 ? of_weights.x : of_weights.y, sums_[at]);
+      }
     }
   }
 
   __device__ float (&joined())[N / 2] { return sums_; }
 
  private:
-  __device__ static void load(float2 (&of_x)[N / 8], const XScales<N>& scales) {
-#pragma unroll
-    for (int j = 0; j < N / 8; ++j)
-      of_x[j] = make_float2(shared_load_float(scales.at(j)), shared_load_float(scales.at(j, 1)));
+  static constexpr bool kScalesEarly = N < 32;  // while products run; else there are no registers for them
+  /// Scales of row 8 (i / 2) + i % 2 behind the lane's first.
+  __device__ static std::uint32_t scale_at(std::uint32_t scales, int i) {
+    return scales + (i / 2 * 8 + i % 2) * kXScaleBytes;
   }
-
-  static constexpr bool kScalesEarly = N < 64;  // while products run; else there are no registers for them
-  static constexpr int kSets = N <= 16 ? 4 : N <= 32 ? 2 : 1;
   float sums_[N / 2];
   BlockScales w_scales_;
   int last_block_ = 0;
@@ -84,4 +89,3 @@ class E4m3Products {
 MET_PROJECTION(8)
 MET_PROJECTION(16)
 MET_PROJECTION(32)
-MET_PROJECTION(64)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "activation.cuh"
+#include "e4m3.cuh"
 #include "projection_ring.cuh"
 #include "wgmma.cuh"
 
@@ -55,8 +56,8 @@ struct Neighbours {
 
 /// Finishes the tiles of a consumer warp, 16 rows of W, slice by slice of x rows: a slice of the accumulators goes through
 /// shared memory, so that a lane gets neighbours in n of one row t and the loop over slices is not unrolled (its code would
-/// be fetched cold in every launch).
-template <int N>
+/// be fetched cold in every launch). `MayCode`: rows may go out as E4M3 codes.
+template <int N, bool MayCode>
 class TileEpilogue {
  public:
   static constexpr int kWidth = N < 16 ? 8 : 16;  // rows of x of a slice
@@ -66,6 +67,7 @@ class TileEpilogue {
   static constexpr bool kPrefetches = N <= 128;         // registers for the residual of all slices
   static constexpr bool kFetchesEarly = N <= 64;        // and for constants of the lane's rows of W
   static constexpr int kHeld = kPrefetches ? kSlices : 1;
+  static constexpr int kFirstCodeBarrier = 4;
 
   __device__ TileEpilogue(const ProjectionArgs& args, const ProjectionMemory& memory, const Work& work)
       : args_(args),
@@ -142,6 +144,7 @@ class TileEpilogue {
       __syncwarp();
     }
     if (squares) add_squares(tile);
+    turn_ ^= 1;
   }
 
  private:
@@ -272,7 +275,7 @@ class TileEpilogue {
       case met::Epilogue::kResidual:
         return add_to_residual(v, t, row + first_ + row_of(0));
       default:
-        if (live) gate(v, row + first_ / 2 + row_of(0));
+        gate(v, t, row + first_ / 2 + row_of(0));
     }
   }
 
@@ -295,12 +298,17 @@ class TileEpilogue {
     }
   }
 
-  __device__ void gate(const float (&v)[kEach], std::int64_t at) const {
+  __device__ void gate(const float (&v)[kEach], int t, std::int64_t at) const {
     constexpr int kHalf = kEach / 2;
     const bool gelu = args_.epilogue == met::Epilogue::kGeluMul;
     float y[kHalf];
 #pragma unroll
     for (int i = 0; i < kHalf; ++i) y[i] = activate(v[i], gelu) * v[i + kHalf];
+    if constexpr (MayCode) {
+      constexpr int kWarps = kScaleValues / (kWarpRows / 2);
+      if (args_.coded.codes != nullptr) return store_codes<kWarps>(y, t, first_ / 2 + row_of(0));
+    }
+    if (t >= rows_) return;
     Neighbours<kHalf> rounded;
     rounded.round(y);
     rounded.store(static_cast<Bf16Bits*>(args_.y) + at, live_ / 2, whole_);
@@ -319,21 +327,69 @@ class TileEpilogue {
       for (int i = 0; i < kEach; ++i) v[i] += h.value(i);
       h.round(v);
       h.store(args_.residual + at, live_, whole_);
-      if (args_.scaled != nullptr) {
+      if (args_.squares != nullptr) {
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
           const float rounded = h.value(i);
           if (i < live_) squares = fmaf(rounded, rounded, squares);
           v[i] = rounded * factor_[i];
         }
-        h.round(v);
-        h.store(args_.scaled + at, live_, whole_);
+        if (args_.scaled != nullptr) {
+          h.round(v);
+          h.store(args_.scaled + at, live_, whole_);
+        }
       }
+    }
+    if constexpr (MayCode) {
+      constexpr int kWarps = kScaleValues / kWarpRows;
+      if (args_.coded.codes != nullptr) store_codes<kWarps>(v, t, first_ + row_of(0));
     }
 #pragma unroll
     for (int step = kLanesEach / 2; step > 0; step /= 2)
       squares += __shfl_xor_sync(0xffffffffU, squares, step);
     if (lane_ % kLanesEach == 0) shared_store_float(memory_.squares(warp_, t), squares);
+  }
+
+  /// Writes a lane's values of row t, the first in column `column`, as codes; `Warps` neighbours share a scale. Lanes of dead
+  /// rows come along.
+  template <int Warps, int Count>
+  __device__ void store_codes(const float (&v)[Count], int t, int column) const {
+    float most = 0.0F;
+#pragma unroll
+    for (int i = 0; i < Count; ++i) most = fmaxf(most, fabsf(v[i]));
+#pragma unroll
+    for (int step = kLanesEach / 2; step > 0; step /= 2)
+      most = fmaxf(most, __shfl_xor_sync(0xffffffffU, most, step));
+    if (lane_ % kLanesEach == 0) shared_store_float(memory_.largest(turn_, warp_, t), most);
+    const int first = warp_ / Warps * Warps;
+    named_barrier(kFirstCodeBarrier + warp_ / Warps, Warps * kWarp);
+#pragma unroll
+    for (int w = 0; w < Warps; ++w)
+      most = fmaxf(most, shared_load_float(memory_.largest(turn_, first + w, t)));
+    const int live = min(Count, args_.coded.width - column);
+    if (t >= rows_ || live <= 0) return;
+    const float scale = e4m3_scale(most);
+    const float inverse = 1.0F / scale;
+    std::uint8_t* to = args_.coded.codes + static_cast<std::int64_t>(t) * args_.coded.width + column;
+    if constexpr (Count >= 4) {
+      if (live == Count && args_.coded.width % Count == 0) {
+#pragma unroll
+        for (int i = 0; i < Count; i += 4)
+          reinterpret_cast<std::uint32_t*>(to)[i / 4] =
+              e4m3_codes(v[i] * inverse, v[i + 1] * inverse, v[i + 2] * inverse, v[i + 3] * inverse);
+      } else {
+        store_each(to, v, inverse, live);
+      }
+    } else {
+      store_each(to, v, inverse, live);
+    }
+    if (warp_ == first && lane_ % kLanesEach == 0) *scale_place(args_.coded, t, column) = scale;
+  }
+  template <int Count>
+  __device__ static void store_each(std::uint8_t* to, const float (&v)[Count], float inverse, int live) {
+#pragma unroll
+    for (int i = 0; i < Count; ++i)
+      if (i < live) to[i] = e4m3_code(v[i] * inverse);
   }
 
   /// Sums of squares of the tile's warps, in order.
@@ -353,6 +409,7 @@ class TileEpilogue {
   const Work& work_;
   int thread_, lane_, warp_;
   bool gated_;
+  int turn_ = 0;     // of the places where warps tell each other their largest
   int begin_, end_;  // slices that this block finishes
   int rows_ = 0;
   int first_ = 0;  // row of W

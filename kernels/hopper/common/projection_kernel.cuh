@@ -3,7 +3,6 @@
 
 #include "met/cuda_ops.h"
 #include "pdl.cuh"
-#include "projection_codes.cuh"
 #include "projection_epilogue.cuh"
 #include "projection_ring.cuh"
 #include "wgmma.cuh"
@@ -12,9 +11,9 @@ namespace {
 
 using met::ProjectionArgs;
 
-__device__ Work work_of(const ProjectionArgs& args, int x_chunks) {
+__device__ Work work_of(const ProjectionArgs& args, int chunk_k) {
   const ProjectionTile& tile = args.tile;
-  const int stage_k = tile.chunks * x_chunks * kChunkK;
+  const int stage_k = tile.chunks * chunk_k;
   const int stages = (args.k + stage_k - 1) / stage_k;
   const int share = (stages + tile.split - 1) / tile.split;
   const int rank = tile.split > 1 ? static_cast<int>(cluster_rank()) : 0;
@@ -41,9 +40,10 @@ __device__ void clear(float (&sums)[Count]) {
 template <int N>
 class Bf16Products {
  public:
-  static constexpr int kXChunks = 1;     // chunks of x, 64 of k, to one of weights
-  static constexpr int kCoderWarps = 0;  // that turn a stage of x into codes together
-  static constexpr int kPending = 1;     // chunks whose products may still run
+  static constexpr int kChunkK = 64;
+  static constexpr int kXScaleBytes = 0;  // of a row of x and a chunk
+  static constexpr bool kCodes = false;   // whether rows may be written as codes
+  static constexpr int kPending = 1;      // chunks whose products may still run
   static constexpr int kThreadsMax = N <= 128 ? 512 : 384;
   static constexpr int kConsumerRegisters = N <= 128 ? 152 : 224;  // once the roles part
   static constexpr int kOtherRegisters = 56;
@@ -52,7 +52,7 @@ class Bf16Products {
 #pragma unroll
     for (int s = 0; s < kSets; ++s) clear(sums_[s]);
   }
-  __device__ void multiply(std::uint32_t weights, std::uint32_t x, int) {
+  __device__ void multiply(std::uint32_t weights, std::uint32_t x, std::uint32_t, int) {
     const std::uint64_t a = wgmma_descriptor(weights);
     const std::uint64_t b = wgmma_descriptor(x);
     wgmma_fence();
@@ -89,36 +89,38 @@ __device__ void consume(const ProjectionArgs& args, const ProjectionMemory& memo
   const bool releases = threadIdx.x % kWarp == 0;
   const int chunks = max(work.stages - team + tile.teams - 1, 0) / tile.teams * tile.chunks;
   RingCursor tile_begins;
-  TileEpilogue<N> epilogue(args, memory, work);
+  TileEpilogue<N, Products::kCodes> epilogue(args, memory, work);
   Products products;
   for (int t = work.first; t < work.tiles; t += work.step) {
     if (team == 0) epilogue.begin(t);
     products.begin(args, min(t * tile.rows + warp_row, args.n - 1));
     RingCursor cursor = tile_begins;
     cursor.advance(tile.stages, team);
-    std::uint32_t weights = 0, x = 0;
+    std::uint32_t weights = 0, x = 0, x_scales = 0;
     std::uint32_t current = 0, before = 0;          // barriers of stages to give back
     int chunk = (work.begin + team) * tile.chunks;  // of the row
     for (int i = 0, left = 0; i < chunks; ++i) {
       if (left == 0) {
         const int slot = cursor.slot;
-        barrier_wait(Products::kCoderWarps > 0 ? memory.x_coded(slot) : memory.x_full(slot), cursor.phase);
+        barrier_wait(memory.x_full(slot), cursor.phase);
         barrier_wait(memory.weights_full(slot), cursor.phase);
         weights = memory.weights(slot) + first_row * kChunkBytes;
         x = memory.x(slot);
+        x_scales = memory.x_scales(slot);
         before = current;
         current = memory.empty(slot);
         cursor.advance(tile.stages, tile.teams);
         left = tile.chunks;
         if (i > 0) chunk += (tile.teams - 1) * tile.chunks;
       }
-      products.multiply(weights, x, chunk);
+      products.multiply(weights, x, x_scales, chunk);
       if (releases && Products::kPending > 0 && left == tile.chunks && i > 0) barrier_arrive(before);
       --left;
       if (releases && Products::kPending == 0 && left == 0) barrier_arrive(current);
       ++chunk;
       weights += chunk_bytes;
-      x += Products::kXChunks * N * kChunkBytes;
+      x += N * kChunkBytes;
+      x_scales += N * Products::kXScaleBytes;
     }
     float(&sums)[N / 2] = products.joined();
     if (releases && Products::kPending > 0 && chunks > 0) barrier_arrive(current);
@@ -127,21 +129,20 @@ __device__ void consume(const ProjectionArgs& args, const ProjectionMemory& memo
   }
 }
 
-/// Roles by warp: consumers, in `groups` warpgroups; one warp brings weights, one x, two find 1 / rms; the rest turns x into
-/// codes.
+/// Roles by warp: consumers, in `groups` warpgroups; one warp brings weights, one x, two find 1 / rms.
 template <int N, class Products>
 __device__ void projection(const ProjectionArgs& args) {
   extern __shared__ __align__(1024) unsigned char shared[];
-  const int groups = static_cast<int>(blockDim.x) / kGroupThreads - 1 - args.tile.coders;
-  const ProjectionMemory memory(args.tile, shared_address(shared), groups, N, Products::kXChunks);
-  const Work work = work_of(args, Products::kXChunks);
+  const int groups = static_cast<int>(blockDim.x) / kGroupThreads - 1;
+  const ProjectionMemory memory(args.tile, shared_address(shared), groups, N, Products::kXScaleBytes);
+  const Work work = work_of(args, Products::kChunkK);
   const int warp = static_cast<int>(threadIdx.x) / kWarp - groups * kGroupThreads / kWarp;
   const bool leads = threadIdx.x % kWarp == 0;
   launch_dependents();
-  WeightsProducer producer(args, memory, work);
+  WeightsProducer producer(args, memory, work, Products::kChunkK);
   if (warp == 0 && leads) {
     prefetch_map(args.weights);
-    memory.init_barriers(Products::kCoderWarps);
+    memory.init_barriers();
     producer.begin();
   }
   __syncthreads();
@@ -156,11 +157,8 @@ __device__ void projection(const ProjectionArgs& args) {
   } else {
     registers_decrease<Products::kOtherRegisters>();
     if (warp == 0 && leads) producer.run();
-    if (warp == 1 && leads) produce_x(args, memory, work, N);
-    if (warp > 1 && warp < kServiceWarps) scale_rows(args, memory, warp - 2, N);
-    if constexpr (Products::kCoderWarps > 0) {
-      if (warp >= kServiceWarps) code_x<N, Products::kCoderWarps>(args, memory, work, warp - kServiceWarps);
-    }
+    if (warp == 1 && leads) produce_x(args, memory, work, N, Products::kChunkK, Products::kXScaleBytes);
+    if (warp > 1) scale_rows(args, memory, warp - 2, N);
   }
 }
 

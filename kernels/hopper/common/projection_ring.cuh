@@ -12,18 +12,16 @@ namespace {
 using met::ProjectionArgs;
 using met::ProjectionTile;
 
-constexpr int kChunkK = 64;       // values of k in a row of 128 bytes of BF16
 constexpr int kChunkBytes = 128;  // of a row of a chunk
-constexpr int kChunkSteps = 4;    // products of k = 16
-constexpr int kStepUnits = 2;     // 16-byte units of k = 16
+constexpr int kChunkSteps = 4;    // products of 32 bytes of k
+constexpr int kStepUnits = 2;     // of 16 bytes
 constexpr int kGroupRows = 64;    // rows of W of a warpgroup
 constexpr int kGroupThreads = 128;
 constexpr int kWarpRows = 16;  // rows of W of a warp
 constexpr int kSpreadBytes =
     80;  // from one row of x to the next where a warp spreads its sums: 16, and no bank twice
-constexpr int kServiceWarps = 4;  // bring weights, bring x, and
-constexpr int kHelperWarps = 2;   // find 1 / rms
-constexpr int kStageBarriers = 4;
+constexpr int kHelperWarps = 2;  // find 1 / rms
+constexpr int kStageBarriers = 3;
 
 /// What a block does: tiles first, first + step, … below `tiles`, and of each `stages` stages of k from `begin` on. All
 /// blocks walk k side by side: what they read of x at a time is the same, and the caches on the way serve it once.
@@ -33,19 +31,21 @@ struct Work {
   int rank;  // in the cluster
 };
 
-/// Shared memory: the ring, each stage holding `chunks` chunks of W [rows, 128 bytes] and the chunks of x [N, 64] that
-/// belong to them, all swizzled; a piece for each warp to spread a slice of its sums; barriers; 1 / rms of each row of x;
-/// sums of squares of each warp and row. At tile.exchange sums of the other teams and of the other block of a split tile
-/// arrive.
+/// Shared memory: the ring, each stage holding `chunks` chunks of W [rows, 128 bytes] and as many of x [N, 128 bytes], all
+/// swizzled; the scales of x of each stage, [chunks, N, `x_scale_bytes`]; a piece for each warp to spread a slice of its
+/// sums; barriers; 1 / rms of each row of x; sums of squares of each warp and row, and where rows are coded twice the
+/// largest magnitudes. At tile.exchange sums of the other teams and of the other block of a split tile arrive.
 class ProjectionMemory {
  public:
-  __device__ ProjectionMemory(const ProjectionTile& tile, std::uint32_t base, int groups, int n, int x_chunks)
+  __device__ ProjectionMemory(const ProjectionTile& tile, std::uint32_t base, int groups, int n,
+                              int x_scale_bytes)
       : base_(base),
         weights_bytes_(tile.chunks * tile.rows * kChunkBytes),
-        stage_bytes_(tile.chunks * (tile.rows + x_chunks * n) * kChunkBytes),
-        x_chunks_(x_chunks),
+        stage_bytes_(tile.chunks * (tile.rows + n) * kChunkBytes),
+        x_scales_(base + tile.stages * stage_bytes_),
+        x_scales_bytes_(tile.chunks * n * x_scale_bytes),
         warp_bytes_(min(n, 16) * kSpreadBytes),
-        spread_(base + tile.stages * stage_bytes_),
+        spread_(x_scales_ + tile.stages * x_scales_bytes_),
         barriers_(spread_ + groups / tile.teams * (kGroupThreads / kWarp) * warp_bytes_),
         tail_(barriers_ + kStageBarriers * 8 * tile.stages),
         stages_(tile.stages),
@@ -57,29 +57,28 @@ class ProjectionMemory {
   __device__ std::uint32_t x_bytes() const { return stage_bytes_ - weights_bytes_; }
   __device__ std::uint32_t weights(int slot) const { return base_ + slot * stage_bytes_; }
   __device__ std::uint32_t x(int slot) const { return weights(slot) + weights_bytes_; }
+  __device__ std::uint32_t x_scales(int slot) const { return x_scales_ + slot * x_scales_bytes_; }
   __device__ std::uint32_t spread(int warp, int row) const {
     return spread_ + warp * warp_bytes_ + row * kSpreadBytes;
   }
   __device__ std::uint32_t weights_full(int slot) const { return barriers_ + 8 * slot; }
   __device__ std::uint32_t x_full(int slot) const { return barriers_ + 8 * (stages_ + slot); }
   __device__ std::uint32_t empty(int slot) const { return barriers_ + 8 * (2 * stages_ + slot); }
-  /// x stands there as codes (projection_quantise.cuh).
-  __device__ std::uint32_t x_coded(int slot) const { return barriers_ + 8 * (3 * stages_ + slot); }
   __device__ std::uint32_t scales_ready() const { return tail_; }
   __device__ std::uint32_t sums_arrived() const { return tail_ + 8; }
   __device__ std::uint32_t scale(int row) const { return tail_ + 16 + 4 * row; }
   __device__ std::uint32_t squares(int warp, int row) const { return scale((warp + 1) * n_ + row); }
+  /// Largest magnitude among a warp's values of a row; `turn`: 0 or 1.
+  __device__ std::uint32_t largest(int turn, int warp, int row) const {
+    return squares((turn + 1) * finishers() * kGroupThreads / kWarp + warp, row);
+  }
   /// Warpgroups of consumers that finish a tile: all, or the first team.
   __device__ int finishers() const { return groups_ / teams_; }
-  /// Chunks of x, 64 of k, to one of weights.
-  __device__ int x_chunks() const { return x_chunks_; }
 
-  /// `coders`: warps that turn a stage of x into codes; 0: none do.
-  __device__ void init_barriers(int coders) const {
+  __device__ void init_barriers() const {
     for (int i = 0; i < stages_; ++i) {
       barrier_init(weights_full(i), 1);
       barrier_init(x_full(i), 1);
-      if (coders > 0) barrier_init(x_coded(i), coders);
       barrier_init(empty(i), finishers() * kGroupThreads / kWarp);
     }
     barrier_init(scales_ready(), kHelperWarps);
@@ -89,8 +88,7 @@ class ProjectionMemory {
   }
 
  private:
-  std::uint32_t base_, weights_bytes_, stage_bytes_;
-  int x_chunks_;
+  std::uint32_t base_, weights_bytes_, stage_bytes_, x_scales_, x_scales_bytes_;
   std::uint32_t warp_bytes_, spread_, barriers_, tail_;
   int stages_, n_, groups_, teams_;
 };
@@ -115,24 +113,23 @@ struct StageCursor {
   }
 };
 
-/// A stage's chunks of weights, or of x: one copy, or one a chunk where k ends within a chunk.
+/// A stage's chunks of weights, or of x, `chunk_k` values each: one copy, or one a chunk where k ends within a chunk.
 __device__ inline void load_weights(const ProjectionArgs& args, std::uint32_t to, std::uint32_t full,
-                                    StageCursor at, int x_chunks, std::uint64_t policy) {
+                                    StageCursor at, int chunk_k, std::uint64_t policy) {
   const ProjectionTile& tile = args.tile;
   const int first = at.stage * tile.chunks;
   const int row = at.tile * tile.rows;
-  const int chunk_k = x_chunks * kChunkK;
   if (args.k % chunk_k == 0) return load_box3(to, args.weights, 0, row, first, full, policy);
   for (int c = 0; c < tile.chunks; ++c)
     load_box(to + c * tile.rows * kChunkBytes, args.weights, (first + c) * chunk_k, row, full, policy);
 }
 
 __device__ inline void load_x(const ProjectionArgs& args, std::uint32_t to, std::uint32_t full,
-                              StageCursor at, int x_chunks, int n) {
-  const int chunks = args.tile.chunks * x_chunks;
-  const int first = at.stage * chunks;
-  if (args.k % kChunkK == 0) return load_box3(to, args.x, 0, 0, first, full);
-  for (int c = 0; c < chunks; ++c) load_box(to + c * n * kChunkBytes, args.x, (first + c) * kChunkK, 0, full);
+                              StageCursor at, int chunk_k, int n) {
+  const int first = at.stage * args.tile.chunks;
+  if (args.k % chunk_k == 0) return load_box3(to, args.x, 0, 0, first, full);
+  for (int c = 0; c < args.tile.chunks; ++c)
+    load_box(to + c * n * kChunkBytes, args.x, (first + c) * chunk_k, 0, full);
 }
 
 /// How many stages a block reads.
@@ -145,10 +142,12 @@ __device__ inline int stages_of(const Work& work) {
 /// front of it delays x.
 class WeightsProducer {
  public:
-  __device__ WeightsProducer(const ProjectionArgs& args, const ProjectionMemory& memory, const Work& work)
+  __device__ WeightsProducer(const ProjectionArgs& args, const ProjectionMemory& memory, const Work& work,
+                             int chunk_k)
       : args_(args),
         memory_(memory),
         work_(work),
+        chunk_k_(chunk_k),
         at_(work),
         policy_(evict_first_policy()),
         left_(stages_of(work)) {}
@@ -176,7 +175,7 @@ class WeightsProducer {
   __device__ void load() {
     const std::uint32_t full = memory_.weights_full(slot_.slot);
     barrier_expect(full, memory_.weights_bytes());
-    load_weights(args_, memory_.weights(slot_.slot), full, at_, memory_.x_chunks(), policy_);
+    load_weights(args_, memory_.weights(slot_.slot), full, at_, chunk_k_, policy_);
     at_.advance(work_);
     slot_.advance(args_.tile.stages);
     --left_;
@@ -185,19 +184,21 @@ class WeightsProducer {
   const ProjectionArgs& args_;
   const ProjectionMemory& memory_;
   const Work& work_;
+  int chunk_k_;
   StageCursor at_;
   RingCursor slot_;
   std::uint64_t policy_;
   int left_;
 };
 
-/// One thread that brings x, once the kernels in front have ended.
+/// One thread that brings x and its scales, once the kernels in front have ended.
 __device__ inline void produce_x(const ProjectionArgs& args, const ProjectionMemory& memory, const Work& work,
-                                 int n) {
+                                 int n, int chunk_k, int x_scale_bytes) {
   prefetch_map(args.x);
   StageCursor at(work);
   RingCursor slot;
   RingCursor released;
+  const int all_chunks = (args.k + chunk_k - 1) / chunk_k;
   wait_for_producers();
   const int total = stages_of(work);
   for (int i = 0; i < total; ++i) {
@@ -206,8 +207,14 @@ __device__ inline void produce_x(const ProjectionArgs& args, const ProjectionMem
       released.advance(args.tile.stages);
     }
     const std::uint32_t full = memory.x_full(slot.slot);
-    barrier_expect(full, memory.x_bytes());
-    load_x(args, memory.x(slot.slot), full, at, memory.x_chunks(), n);
+    const int first = at.stage * args.tile.chunks;
+    const int scale_bytes = min(args.tile.chunks, all_chunks - first) * n * x_scale_bytes;
+    barrier_expect(full, memory.x_bytes() + scale_bytes);
+    load_x(args, memory.x(slot.slot), full, at, chunk_k, n);
+    if (x_scale_bytes > 0)
+      bulk_copy(memory.x_scales(slot.slot),
+                reinterpret_cast<const char*>(args.x_scales) + std::int64_t{first} * n * x_scale_bytes,
+                scale_bytes, full);
     at.advance(work);
     slot.advance(args.tile.stages);
   }

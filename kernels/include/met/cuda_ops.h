@@ -32,17 +32,23 @@ struct RowSquares {
   float eps = 0;
 };
 
+/// Rows as E4M3 codes with a scale for each 32 values, as a decode projection with E4M3 weights reads them.
+struct CodedRows {
+  std::uint8_t* codes = nullptr;  // [tokens, width]; null: rows are not coded
+  float* scales = nullptr;        // [ceil(width / 128), rows, 4] FP32; those past the width are finite
+  std::int32_t width = 0;
+  std::int32_t rows = 0;
+};
+
 /// How a decode projection is cut into tiles and stages; src/ops/cuda/projection.cpp chooses it.
 struct ProjectionTile {
-  std::int32_t rows;    // of W a tile, a multiple of 16
-  std::int32_t split;   // blocks of a cluster that divide a tile's k among them: 1 or 2
-  std::int32_t teams;   // warpgroups that take stages in turn, for tiles of up to 64 rows; else 1
-  std::int32_t chunks;  // of 128 bytes of a row of W a stage of the ring
-  std::int32_t
-      stages;  // of the ring, a multiple of teams and of crews of coders: a slot always belongs to one
+  std::int32_t rows;      // of W a tile, a multiple of 16
+  std::int32_t split;     // blocks of a cluster that divide a tile's k among them: 1 or 2
+  std::int32_t teams;     // warpgroups that take stages in turn, for tiles of up to 64 rows; else 1
+  std::int32_t chunks;    // of 128 bytes of a row of W a stage of the ring
+  std::int32_t stages;    // of the ring, a multiple of teams: a slot always belongs to one
   std::int32_t flight;    // stages of weights under way at a time
   std::int32_t exchange;  // where in shared memory sums of teams and of a split tile meet
-  std::int32_t coders;    // warpgroups that turn x into E4M3; 0 with BF16 weights
 };
 
 /// Decode projection (module `projection`): s[t, n] = scale(t, n) * sum_k W[n, k] x[t, k] (+ bias[n]), for up to
@@ -50,10 +56,12 @@ struct ProjectionTile {
 ///   kStore     y[t, n] = s                                   (BF16, or F32 where y_f32)
 ///   kResidual  h = residual[t, n] + s; residual[t, n] = h; scaled[t, n] = h * next_norm[n] and its squares where given
 ///   kSiluMul, kGeluMul  rows of W alternate 8 of gate, 8 of up; y[t, n / 2] = act(gate) * up
+/// With E4M3 weights x is coded, and gated rows or `scaled` may be.
 struct ProjectionArgs {
   DeviceTensorMap weights;     // [n, k], BF16 or E4M3
-  DeviceTensorMap x;           // [tokens_max, k] BF16
+  DeviceTensorMap x;           // [tokens_max, k], of the type of the weights
   const StepCounts* counts;    // rows = counts->tokens, or counts->logits where `logits`
+  const float* x_scales;       // E4M3: as CodedRows::scales, rows the kernel's columns; else null
   const float* weight_scales;  // E4M3: [n], or [ceil(n / 128), ceil(k / 128)] where `block_scales`; else null
   const float* bias;           // [n] or null
   RowSquares norm;             // parts null: s is not scaled by 1 / rms(row)
@@ -62,6 +70,7 @@ struct ProjectionArgs {
   const float* next_norm;      // [n] F32 weights of the norm that reads the residual next, or null
   Bf16Bits* scaled;            // [tokens, ldy]
   float* squares;              // [tokens, squares_count]: this launch's parts, one a tile of rows of W
+  CodedRows coded;             // in place of gated rows of y, or beside or in place of `scaled`
   std::int64_t ldy;
   std::int32_t n;
   std::int32_t k;
@@ -100,16 +109,17 @@ struct GemmArgs {
   std::int32_t squares_count;  // set by the plan
 };
 
-/// E4M3 rows for `gemm` (module `quantise`): v = x[t, k], or x[t, k] / rms(x[t]) * norm[k] where given; for each 128 of
-/// k scale = max |v| / 448, y = v / scale.
+/// E4M3 rows (module `quantise`): v = x[t, k], or x[t, k] / rms(x[t]) * norm[k] where given; for each 128 of k, as `gemm`
+/// reads them, or 32, as CodedRows, scale = max |v| / 448, y = v / scale.
 struct QuantiseArgs {
   const Bf16Bits* x;  // [tokens, k]
   const float* norm;  // [k] or null
   std::uint8_t* y;    // [tokens, k] E4M3
-  float* scales;      // [ceil(k / 128), scales_ld]
+  float* scales;      // [ceil(k / 128), scales_ld], with `fine` [ceil(k / 128), scales_ld, 4]
   const StepCounts* counts;
   std::int32_t k;
   std::int32_t scales_ld;
+  std::int32_t fine;  // a scale for 32 of k
   float eps;
 };
 
@@ -142,6 +152,7 @@ struct DecodeAttentionArgs {
   AttentionLayerArgs layer;
   const Bf16Bits* qkv;  // [tokens, (heads + 2 * kv_heads) * head_dim] as projected
   Bf16Bits* y;          // [tokens, heads * head_dim]
+  CodedRows coded;      // in place of y; head_dim % 32 == 0
   const StepRow* rows;
   const std::int32_t* block_table;
   const StepCounts* counts;

@@ -1,8 +1,8 @@
-// Rows of BF16 to E4M3 with a scale for each 128 of k, RMS-normalised first where asked; arguments and formula as
+// Rows of BF16 to E4M3 with a scale for each 128 or 32 of k, RMS-normalised first where asked; arguments and formula as
 // QuantiseArgs.
 //
 // Shapes   x: [tokens, k] BF16, norm: [k] FP32 or null, y: [tokens, k], all 16-byte aligned; k % 16 == 0, k <= 24,576.
-//          scales: [ceil(k / 128), scales_ld], above zero. tokens = counts->tokens.
+//          scales as QuantiseArgs, above zero. tokens = counts->tokens.
 // Rounding FP32 throughout, one rounding to E4M3 of v / scale; |v| / scale is at most 448 and saturates.
 // Rows     Row t depends on row t alone, bit for bit.
 // Launch   one block of 256 threads a row, grid >= tokens; blocks past the count do nothing. Programmatic dependent launch.
@@ -22,6 +22,7 @@ constexpr int kThreads = 256;
 constexpr int kPieceValues = 16;  // of a thread at a time
 constexpr int kHeld = 6;          // pieces a thread keeps: rows up to 24,576 values are read once
 constexpr int kScaleLanes = kE4m3Block / kPieceValues;
+constexpr int kFineLanes = kScaleValues / kPieceValues;
 
 struct Piece {
   Floats8 half[2];
@@ -47,14 +48,16 @@ __device__ void normalise(Piece& piece, const float4* norm, int number, float sc
   }
 }
 
-/// Largest magnitude over the lanes of a block of 128.
-__device__ float largest(const Piece& piece) {
+/// Largest magnitude over the lanes that share a scale.
+__device__ float largest(const Piece& piece, bool fine) {
   float most = 0.0F;
 #pragma unroll
   for (int i = 0; i < kPieceValues; ++i) most = fmaxf(most, fabsf(at(piece, i)));
 #pragma unroll
-  for (int step = kScaleLanes / 2; step > 0; step /= 2)
+  for (int step = 1; step < kScaleLanes; step *= 2) {
+    if (fine && step == kFineLanes) break;
     most = fmaxf(most, __shfl_xor_sync(0xffffffffU, most, step));
+  }
   return most;
 }
 
@@ -99,12 +102,17 @@ extern "C" __global__ __launch_bounds__(kThreads) void quantise_e4m3(
     Piece values = unpack(held[i]);
     if (args.norm != nullptr && piece < pieces)
       normalise(values, reinterpret_cast<const float4*>(args.norm), piece, scale_row);
-    const float most = largest(values);
+    const float most = largest(values, args.fine != 0);
     const float scale = e4m3_scale(most);
     const uint4 bytes = codes(values, 1.0F / scale);
     if (piece >= pieces) continue;
     reinterpret_cast<uint4*>(args.y + begin)[piece] = bytes;
-    if (piece % kScaleLanes == 0)
-      args.scales[static_cast<std::int64_t>(piece / kScaleLanes) * args.scales_ld + token] = scale;
+    const std::int64_t place = static_cast<std::int64_t>(piece / kScaleLanes) * args.scales_ld + token;
+    if (args.fine != 0) {
+      if (piece % kFineLanes == 0)
+        args.scales[place * (kScaleLanes / kFineLanes) + piece % kScaleLanes / kFineLanes] = scale;
+    } else if (piece % kScaleLanes == 0) {
+      args.scales[place] = scale;
+    }
   }
 }

@@ -10,10 +10,10 @@ namespace met::layers::cuda {
 
 namespace {
 
-// Rows of the largest decode step whose products are projections, not gemm. E4M3: in a step of 32 and 64 rows projections
-// took 5.3 and 7.4 ms, where gemm's products alone are 2.5 at 64.
+// Rows of the largest decode step whose products are projections, not gemm.
 constexpr int kProjectionRows = 64;
-constexpr int kProjectionRowsE4m3 = 16;
+constexpr int kProjectionRowsE4m3 = 32;
+static_assert(kProjectionRowsE4m3 <= ops::cuda::kProjectionTokensE4m3);
 constexpr int kSmallestPrefill = 64;  // tokens that the least prefill plan is for
 // With few rows the projections before and behind attention leave room for it on their multiprocessors (0: they need not).
 constexpr int kFewRows = 8;
@@ -39,6 +39,13 @@ std::int64_t dense_width(const config::ModelConfig& c) {
 
 // Rows of the activations in memory: a tile of the decode kernels may read past the step's own.
 std::int64_t token_rows(const Decoder::Limits& limits) { return std::max(limits.step.tokens, kHeadRows); }
+
+// Codes and scales of the rows that a decode projection with E4M3 weights reads (CodedRows).
+std::int64_t coded_bytes(std::int64_t width) {
+  constexpr std::int64_t kBlock = 128;
+  constexpr std::int64_t kScaleBytes = kBlock / ops::cuda::kScaleValues * 4;
+  return ops::cuda::kProjectionTokensE4m3 * (width + (width + kBlock - 1) / kBlock * kScaleBytes);
+}
 
 ops::cuda::DecodeAttentionShape attention_shape(const config::ModelConfig& c, const Decoder::Limits& limits,
                                                 int bucket) {
@@ -76,6 +83,9 @@ std::vector<BufferSize> buffer_sizes(gpu::GpuBackend& device, const config::Mode
           {&T::branch, c.post_norms ? bf16(tokens, c.hidden) : 0},
           {&T::quantised, quantised ? tokens * widest : 0},
           {&T::row_scales, quantised ? (widest + 127) / 128 * scales_ld * 4 : 0},
+          {&T::coded_hidden, quantised ? coded_bytes(c.hidden) : 0},
+          {&T::coded_attention, quantised ? coded_bytes(q_width(c)) : 0},
+          {&T::coded_ffn, quantised ? coded_bytes(dense_width(c)) : 0},
           {&T::head_input, bf16(kHeadRuns * kHeadRows, c.hidden)},
           {&T::logits, limits.step.logits * c.vocabulary * 4},
           {&T::partial, static_cast<std::int64_t>(partial)},
@@ -166,10 +176,10 @@ Result<Decoder::DecodeProduct> Decoder::plan_decode_product(const DeviceMatrix& 
     MET_ASSIGN(product.projection, plan_projection(matrix, bucket, epilogue, shared_max));
   } else {
     MET_ASSIGN(product.gemm, plan_gemm(matrix, bucket, epilogue, epilogue == Epilogue::kResidual));
-    if (matrix.type == DType::kF8E4M3) {
-      MET_ASSIGN(product.quantise,
-                 ops::cuda::plan_quantise(device_, {.k = static_cast<int>(matrix.k), .tokens = bucket}));
-    }
+  }
+  if (matrix.type == DType::kF8E4M3) {
+    MET_ASSIGN(product.quantise,
+               ops::cuda::plan_quantise(device_, {.k = static_cast<int>(matrix.k), .tokens = bucket}));
   }
   MET_CHECK(epilogue != Epilogue::kResidual || product.squares_count() <= kSquareParts,
             "a product has more tiles than the buffer of squares has room for");
@@ -178,14 +188,17 @@ Result<Decoder::DecodeProduct> Decoder::plan_decode_product(const DeviceMatrix& 
 
 Result<ops::cuda::ProjectionPlan> Decoder::plan_projection(const DeviceMatrix& matrix, int bucket,
                                                            Epilogue epilogue, int shared_max) {
+  const bool codes = matrix.type == DType::kF8E4M3;
+  const auto rows = codes ? ops::cuda::kProjectionTokensE4m3 : static_cast<int>(token_rows(limits_));
   MET_ASSIGN(auto made,
              ops::cuda::plan_projection(device_, {.n = matrix.n,
                                                   .k = matrix.k,
                                                   .tokens = bucket,
-                                                  .tokens_max = static_cast<int>(token_rows(limits_)),
+                                                  .tokens_max = rows,
                                                   .weights = matrix.type,
                                                   .block_scales = matrix.block_scales,
                                                   .epilogue = epilogue,
+                                                  .coded = codes && epilogue != Epilogue::kStore,
                                                   .shared_max = bucket <= kFewRows ? shared_max : 0}));
   log_route("projection", bucket, matrix.n, matrix.k,
             std::to_string(made.columns) + " columns, tiles of " + std::to_string(made.tile.rows) +

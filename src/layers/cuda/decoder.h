@@ -96,7 +96,10 @@ class Decoder {
   struct DecodeProduct {
     std::optional<ops::cuda::ProjectionPlan> projection;
     std::optional<ops::cuda::GemmPlan> gemm;
-    ops::cuda::QuantisePlan quantise;  ///< of the rows that `gemm` reads, where weights are E4M3
+    ops::cuda::QuantisePlan quantise;  ///< of the rows it reads, where weights are E4M3
+    /// Whether its rows are CodedRows; others become what it reads by `quantise`.
+    bool reads_coded() const { return projection && projection->shape.weights == DType::kF8E4M3; }
+    bool writes_coded() const { return projection && projection->shape.coded; }
     int squares_count() const { return projection ? projection->squares_count : gemm->squares_count; }
   };
   /// Plans of products only where splits_norms(bucket).
@@ -161,8 +164,9 @@ class Decoder {
 
   Result<> embed(const ops::cuda::EmbeddingDevicePlan& plan, const StepLayout& at,
                  const gpu::DeviceMemory* next_norm, gpu::Stream stream) const;
-  Result<> decode_attention(std::size_t layer, const DecodePlans& plans, const StepLayout& at,
-                            gpu::Stream stream) const;
+  /// `coded`: where the output goes in place of `attention`, if it has codes.
+  Result<> decode_attention(std::size_t layer, const DecodePlans& plans, const CodedRows& coded,
+                            const StepLayout& at, gpu::Stream stream) const;
   /// A decode step's product and the rows that it reads.
   struct DecodeInput {
     const DecodeProduct& plan;
@@ -170,14 +174,28 @@ class Decoder {
     const DeviceTensorMap& weights;
     gpu::DevicePtr x;
     const RowMaps& rows;
+    gpu::DevicePtr codes;  ///< where codes of x go,
+    bool coded;            ///< or are already
   };
+  /// What a decode step knows of the residual stream's rows as the next product reads them.
+  struct Hidden {
+    RowSquares norm;
+    bool coded = false;  ///< they stand in coded_hidden, not in `scaled`
+  };
+  /// Where rows of `width` values are coded for `reader`; no codes where it reads others.
+  static CodedRows coded_rows(gpu::DevicePtr buffer, std::int64_t width, const DecodeProduct& reader);
   /// `to`: what the product writes, and the norm in front of it; the rest is filled in.
   Result<> decode_product(const DecodeInput& in, ops::cuda::ProjectionTensors to, const StepLayout& at,
                           gpu::Stream stream) const;
-  Result<> decode_join(const DecodeInput& in, const gpu::DeviceMemory& post_norm,
-                       const gpu::DeviceMemory& next, const DecodePlans& plans, const StepLayout& at,
-                       RowSquares& norm, gpu::Stream stream) const;
-  Result<> decode_layer(std::size_t layer, const DecodePlans& plans, const StepLayout& at, RowSquares& norm,
+  /// Whose input the residual stream is behind a block.
+  struct DecodeNext {
+    const gpu::DeviceMemory& norm;
+    const DecodeProduct* reader;  ///< null: no product of a layer
+  };
+  Result<> decode_join(const DecodeInput& in, const gpu::DeviceMemory& post_norm, const DecodeNext& next,
+                       const DecodePlans& plans, const StepLayout& at, Hidden& hidden,
+                       gpu::Stream stream) const;
+  Result<> decode_layer(std::size_t layer, const DecodePlans& plans, const StepLayout& at, Hidden& hidden,
                         gpu::Stream stream) const;
   Result<> prefill_attention(std::size_t layer, const Mixed& step, const PrefillPlans& plans,
                              const StepLayout& at, gpu::Stream stream) const;
@@ -197,6 +215,8 @@ class Decoder {
   Result<> multiply(const Product& product, const StepLayout& at, gpu::Stream stream) const;
   Result<> quantise_rows(const ops::cuda::QuantisePlan& plan, gpu::DevicePtr x, const gpu::DeviceMemory* norm,
                          const DeviceMatrix& matrix, const StepLayout& at, gpu::Stream stream) const;
+  Result<> code_rows(const ops::cuda::QuantisePlan& plan, gpu::DevicePtr x, const CodedRows& to,
+                     const StepLayout& at, gpu::Stream stream) const;
   Result<> norm_rows(const NormFor& next, const PrefillPlans& plans, const StepLayout& at,
                      gpu::Stream stream) const;
   Result<> mixed_join(const gpu::DeviceMemory& post_norm, const NormFor* next, const PrefillPlans& plans,

@@ -46,12 +46,13 @@ Result<> Decoder::embed(const ops::cuda::EmbeddingDevicePlan& plan, const StepLa
 
 // ---- decode ----
 
-Result<> Decoder::decode_attention(std::size_t layer, const DecodePlans& plans, const StepLayout& at,
-                                   gpu::Stream stream) const {
+Result<> Decoder::decode_attention(std::size_t layer, const DecodePlans& plans, const CodedRows& coded,
+                                   const StepLayout& at, gpu::Stream stream) const {
   return ops::cuda::decode_attention(plans.attention,
                                      {.layer = attention_args(layer),
                                       .qkv = at_device<const Bf16Bits>(tensors_.qkv),
                                       .y = at_device<Bf16Bits>(tensors_.attention),
+                                      .coded = coded,
                                       .rows = at_device<const StepRow>(inputs_, at.rows),
                                       .block_table = at_device<const std::int32_t>(inputs_, at.block_table),
                                       .counts = at_device<const StepCounts>(inputs_, at.counts),
@@ -62,11 +63,26 @@ Result<> Decoder::decode_attention(std::size_t layer, const DecodePlans& plans, 
                                      stream);
 }
 
+CodedRows Decoder::coded_rows(gpu::DevicePtr buffer, std::int64_t width, const DecodeProduct& reader) {
+  if (!reader.reads_coded()) return {};
+  const auto codes = static_cast<std::size_t>(ops::cuda::kProjectionTokensE4m3 * width);
+  return {.codes = at_device<std::uint8_t>(buffer),
+          .scales = at_device<float>(buffer, codes),
+          .width = static_cast<std::int32_t>(width),
+          .rows = reader.projection->columns};
+}
+
 Result<> Decoder::decode_product(const DecodeInput& in, ops::cuda::ProjectionTensors to, const StepLayout& at,
                                  gpu::Stream stream) const {
   if (in.plan.projection) {
     to.weights = in.matrix.data.data();
     to.x = in.x;
+    if (in.plan.reads_coded()) {
+      const CodedRows rows = coded_rows(in.codes, in.matrix.k, in.plan);
+      if (!in.coded) MET_TRY(code_rows(in.plan.quantise, in.x, rows, at, stream));
+      to.x = in.codes;
+      to.x_scales = {reinterpret_cast<std::uintptr_t>(rows.scales)};
+    }
     to.counts = inputs_ + at.counts;
     to.weight_scales = in.matrix.scales.data();
     to.bias = in.matrix.bias.data();
@@ -85,26 +101,30 @@ Result<> Decoder::decode_product(const DecodeInput& in, ops::cuda::ProjectionTen
   return ops::cuda::gemm(*in.plan.gemm, args, stream);
 }
 
-// A block's output joins the residual stream; the input of the norm `next` is made, which `norm` then describes.
+// A block's output joins the residual stream; the input of the norm `next` is made, which `hidden` then describes.
 Result<> Decoder::decode_join(const DecodeInput& in, const gpu::DeviceMemory& post_norm,
-                              const gpu::DeviceMemory& next, const DecodePlans& plans, const StepLayout& at,
-                              RowSquares& norm, gpu::Stream stream) const {
+                              const DecodeNext& next, const DecodePlans& plans, const StepLayout& at,
+                              Hidden& hidden, gpu::Stream stream) const {
   ops::cuda::ProjectionTensors to{.ldy = config_.hidden};
+  hidden.coded = false;
   if (!config_.post_norms) {
     to.residual = tensors_.hidden;
-    to.next_norm = next.data();
-    to.scaled = tensors_.scaled;
+    to.next_norm = next.norm.data();
+    if (in.plan.writes_coded() && next.reader != nullptr)
+      to.coded = coded_rows(tensors_.coded_hidden, config_.hidden, *next.reader);
+    hidden.coded = to.coded.codes != nullptr;
+    if (!hidden.coded) to.scaled = tensors_.scaled;
     to.squares = tensors_.squares;
-    norm.count = in.plan.squares_count();
+    hidden.norm.count = in.plan.squares_count();
     return decode_product(in, to, at, stream);
   }
   to.y = tensors_.branch;
   MET_TRY(decode_product(in, to, at, stream));
-  norm.count = 1;
+  hidden.norm.count = 1;
   ResidualNormArgs args = norm_args(at);
   args.branch = at_device<const Bf16Bits>(tensors_.branch);
   args.post_norm = at_device<const float>(post_norm);
-  args.next_norm = at_device<const float>(next);
+  args.next_norm = at_device<const float>(next.norm);
   args.scaled = at_device<Bf16Bits>(tensors_.scaled);
   args.squares = at_device<float>(tensors_.squares);
   return ops::cuda::residual_norm(plans.norm, args, stream);
@@ -118,22 +138,38 @@ MoeBlock::Rows Decoder::moe_rows(const StepLayout& at, const gpu::DeviceMemory* 
           .next_norm = next_norm != nullptr ? next_norm->data() : gpu::DevicePtr{}};
 }
 
-// `norm` describes `scaled` on entry, and again behind the layer.
+// `hidden` describes the residual stream's rows on entry, and again behind the layer.
 Result<> Decoder::decode_layer(std::size_t layer, const DecodePlans& plans, const StepLayout& at,
-                               RowSquares& norm, gpu::Stream stream) const {
+                               Hidden& hidden, gpu::Stream stream) const {
   const DecoderLayerWeights& w = weights_.layers[layer];
   const LayerMaps& maps = maps_[layer];
-  MET_TRY(decode_product({plans.qkv.of(w.qkv), w.qkv, maps.qkv, tensors_.scaled, hidden_map_},
-                         {.norm = norm, .y = tensors_.qkv, .ldy = w.qkv.n}, at, stream));
-  MET_TRY(decode_attention(layer, plans, at, stream));
-  MET_TRY(decode_join({plans.out.of(w.out), w.out, maps.out, tensors_.attention, attention_map_},
-                      w.post_attention_norm, w.ffn_norm, plans, at, norm, stream));
+  const DecodeProduct& out = plans.out.of(w.out);
+  MET_TRY(decode_product({plans.qkv.of(w.qkv), w.qkv, maps.qkv, tensors_.scaled, hidden_map_,
+                          tensors_.coded_hidden, hidden.coded},
+                         {.norm = hidden.norm, .y = tensors_.qkv, .ldy = w.qkv.n}, at, stream));
+  CodedRows attention;
+  if (config_.head_dim % ops::cuda::kScaleValues == 0)
+    attention = coded_rows(tensors_.coded_attention, w.out.k, out);
+  MET_TRY(decode_attention(layer, plans, attention, at, stream));
+  MET_TRY(decode_join({out, w.out, maps.out, tensors_.attention, attention_map_, tensors_.coded_attention,
+                       attention.codes != nullptr},
+                      w.post_attention_norm,
+                      {w.ffn_norm, w.sparse() ? nullptr : &plans.gate_up.of(w.gate_up)}, plans, at, hidden,
+                      stream));
   if (w.sparse())
-    return moe_->decode(layer, plans.bucket, w.moe, moe_rows(at, &next_norm(layer)), norm, stream);
-  MET_TRY(decode_product({plans.gate_up.of(w.gate_up), w.gate_up, maps.gate_up, tensors_.scaled, hidden_map_},
-                         {.norm = norm, .y = tensors_.ffn, .ldy = config_.ffn}, at, stream));
-  return decode_join({plans.down.of(w.down), w.down, maps.down, tensors_.ffn, ffn_map_}, w.post_ffn_norm,
-                     next_norm(layer), plans, at, norm, stream);
+    return moe_->decode(layer, plans.bucket, w.moe, moe_rows(at, &next_norm(layer)), hidden.norm, stream);
+  const DecodeProduct& gate_up = plans.gate_up.of(w.gate_up);
+  const DecodeProduct& down = plans.down.of(w.down);
+  CodedRows ffn;
+  if (gate_up.writes_coded()) ffn = coded_rows(tensors_.coded_ffn, config_.ffn, down);
+  MET_TRY(decode_product(
+      {gate_up, w.gate_up, maps.gate_up, tensors_.scaled, hidden_map_, tensors_.coded_hidden, hidden.coded},
+      {.norm = hidden.norm, .y = tensors_.ffn, .coded = ffn, .ldy = config_.ffn}, at, stream));
+  const bool last = layer + 1 == weights_.layers.size();
+  return decode_join(
+      {down, w.down, maps.down, tensors_.ffn, ffn_map_, tensors_.coded_ffn, ffn.codes != nullptr},
+      w.post_ffn_norm, {next_norm(layer), last ? nullptr : &plans.qkv.of(weights_.layers[layer + 1].qkv)},
+      plans, at, hidden, stream);
 }
 
 Result<> Decoder::decode(int bucket, gpu::Stream stream) const {
@@ -142,22 +178,17 @@ Result<> Decoder::decode(int bucket, gpu::Stream stream) const {
   const StepLayout at({bucket, bucket, bucket});
   const DecodePlans& plans = plans_for(bucket);
   MET_TRY(embed(plans.embedding, at, &weights_.layers.front().attention_norm, stream));
-  RowSquares norm{
-      .parts = at_device<float>(tensors_.squares), .count = 1, .eps = static_cast<float>(config_.norm_eps)};
+  Hidden hidden{.norm = {.parts = at_device<float>(tensors_.squares),
+                         .count = 1,
+                         .eps = static_cast<float>(config_.norm_eps)}};
   for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer)
-    MET_TRY(decode_layer(layer, plans, at, norm, stream));
+    MET_TRY(decode_layer(layer, plans, at, hidden, stream));
   return ops::cuda::projection(head_plan(bucket),
                                {.weights = weights_.head_matrix().data.data(),
                                 .x = tensors_.scaled,
                                 .counts = inputs_ + at.counts,
-                                .weight_scales = {},
-                                .bias = {},
-                                .norm = norm,
-                                .residual = {},
+                                .norm = hidden.norm,
                                 .y = tensors_.logits,
-                                .next_norm = {},
-                                .scaled = {},
-                                .squares = {},
                                 .ldy = config_.vocabulary,
                                 .logits = true,
                                 .y_f32 = true},
@@ -169,7 +200,7 @@ Result<> Decoder::decode(int bucket, gpu::Stream stream) const {
 Result<> Decoder::prefill_attention(std::size_t layer, const Mixed& step, const PrefillPlans& plans,
                                     const StepLayout& at, gpu::Stream stream) const {
   if (step.decode_rows)
-    MET_TRY(decode_attention(layer, plans_for(static_cast<int>(step.capacity.rows)), at, stream));
+    MET_TRY(decode_attention(layer, plans_for(static_cast<int>(step.capacity.rows)), {}, at, stream));
   if (!step.prefill_rows) return {};
   MET_TRY(ops::cuda::rope_kv(plans.rope_kv,
                              {.layer = attention_args(layer),
@@ -223,7 +254,24 @@ Result<> Decoder::quantise_rows(const ops::cuda::QuantisePlan& plan, gpu::Device
                               .counts = at_device<const StepCounts>(inputs_, at.counts),
                               .k = static_cast<std::int32_t>(matrix.k),
                               .scales_ld = scales_ld_,
+                              .fine = 0,
                               .eps = static_cast<float>(config_.norm_eps)},
+                             stream);
+}
+
+// Rows `x` as a decode projection with E4M3 weights reads them.
+Result<> Decoder::code_rows(const ops::cuda::QuantisePlan& plan, gpu::DevicePtr x, const CodedRows& to,
+                            const StepLayout& at, gpu::Stream stream) const {
+  return ops::cuda::quantise(plan,
+                             {.x = at_device<const Bf16Bits>(x),
+                              .norm = nullptr,
+                              .y = to.codes,
+                              .scales = to.scales,
+                              .counts = at_device<const StepCounts>(inputs_, at.counts),
+                              .k = to.width,
+                              .scales_ld = to.rows,
+                              .fine = 1,
+                              .eps = 0},
                              stream);
 }
 
@@ -298,14 +346,7 @@ Result<> Decoder::mixed_head(const Mixed& step, const StepLayout& at, gpu::Strea
         {.weights = weights_.head_matrix().data.data(),
          .x = tensors_.head_input + skipped * static_cast<std::size_t>(config_.hidden) * kBf16Bytes,
          .counts = inputs_ + at.head_counts + static_cast<std::size_t>(run) * sizeof(StepCounts),
-         .weight_scales = {},
-         .bias = {},
-         .norm = {},
-         .residual = {},
          .y = tensors_.logits + skipped * static_cast<std::size_t>(config_.vocabulary) * sizeof(float),
-         .next_norm = {},
-         .scaled = {},
-         .squares = {},
          .ldy = config_.vocabulary,
          .logits = true,
          .y_f32 = true},

@@ -48,11 +48,14 @@ struct StepTensors {
   gpu::DevicePtr branch;     ///< [tokens, hidden]: a block's output before its post-norm
   gpu::DevicePtr
       quantised;  ///< [tokens, k] E4M3: rows that the next product reads, where weights are E4M3 (prefill)
-  gpu::DevicePtr row_scales;  ///< their scales, F32 [ceil(k / 128), ld]
-  gpu::DevicePtr head_input;  ///< [logits, hidden]: gathered and normed (prefill)
-  gpu::DevicePtr logits;      ///< [logits, vocabulary] F32
-  gpu::DevicePtr partial;     ///< of split decode attention
-  gpu::DevicePtr finished;    ///< its counters
+  gpu::DevicePtr row_scales;       ///< their scales, F32 [ceil(k / 128), ld]
+  gpu::DevicePtr coded_hidden;     ///< CodedRows that decode projections with E4M3 weights read: `scaled`,
+  gpu::DevicePtr coded_attention;  ///< `attention`
+  gpu::DevicePtr coded_ffn;        ///< and `ffn`; codes, then scales
+  gpu::DevicePtr head_input;       ///< [logits, hidden]: gathered and normed (prefill)
+  gpu::DevicePtr logits;           ///< [logits, vocabulary] F32
+  gpu::DevicePtr partial;          ///< of split decode attention
+  gpu::DevicePtr finished;         ///< its counters
 };
 
 /// One layer's part of the paged cache.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <numeric>
 #include <string>
 
 #include "ops/kernel_lookup.h"
@@ -17,9 +16,10 @@ constexpr int kGroupRows = 64;
 constexpr int kGroupThreads = 128;
 constexpr int kGroupWarps = 4;
 constexpr int kTokensMax = 256;
-constexpr int kTokensMaxE4m3 = 64;
 constexpr int kStagesMax = 24;
 constexpr int kSpreadBytes = 80;
+constexpr int kStageBarriers = 3;
+constexpr int kXScaleBytes = 16;
 constexpr int kSharedMax = 232448;
 
 int ceil_div(std::int64_t a, std::int64_t b) { return static_cast<int>((a + b - 1) / b); }
@@ -32,33 +32,32 @@ int columns_of(int tokens) {
 
 int groups_of(const ProjectionTile& tile) { return ceil_div(tile.rows, kGroupRows); }
 bool e4m3(const ProjectionShape& shape) { return shape.weights == DType::kF8E4M3; }
-/// Warpgroups that have registers for this many columns: of consumers, and with E4M3 weights those that make codes of x.
-int groups_max(const ProjectionShape& shape, int columns) { return e4m3(shape) || columns <= 128 ? 3 : 2; }
-int coders_max(const ProjectionShape& shape, const ProjectionTile& tile) {
-  return e4m3(shape) ? std::min(4 - groups_of(tile) * tile.teams, 2) : 0;
+bool gated(const ProjectionShape& shape) {
+  return shape.epilogue == Epilogue::kSiluMul || shape.epilogue == Epilogue::kGeluMul;
 }
-/// Stages are a multiple of it: a slot always belongs to one team and to one crew that makes codes. A barrier tells apart
-/// two phases, not more: who finds another's stage on its way takes the phase of the use before for its own.
-int turns_of(const ProjectionTile& tile, int columns) {
-  const int crew = columns <= 16 ? 2 : 4;  // warps
-  return std::lcm(tile.teams, std::max(tile.coders * kGroupWarps / crew, 1));
+/// Warpgroups of consumers that have registers for this many columns.
+int groups_max(int columns) { return columns <= 128 ? 3 : 2; }
+int stage_bytes(const ProjectionTile& tile, int columns) {
+  return tile.chunks * (tile.rows + columns) * kChunkBytes;
 }
 /// Stages that a ring has at least. With BF16 weights a team gives a stage back when its next one runs: it needs two of its
 /// own, or both it and who fills the ring wait for ever.
-int stages_min(const ProjectionShape& shape, const ProjectionTile& tile, int columns) {
-  return std::max(e4m3(shape) ? 2 : 2 * tile.teams, turns_of(tile, columns));
+int stages_min(const ProjectionShape& shape, const ProjectionTile& tile) {
+  return std::max(2, e4m3(shape) ? tile.teams : 2 * tile.teams);
 }
-/// Chunks of x, 64 of k, to a chunk of weights, 128 bytes of a row.
-int x_chunks_of(const ProjectionShape& shape) { return e4m3(shape) ? 2 : 1; }
-int stage_bytes(const ProjectionTile& tile, int columns, int x_chunks) {
-  return tile.chunks * (tile.rows + x_chunks * columns) * kChunkBytes;
-}
-/// Pieces of the warps, barriers, 1 / rms and squares behind the ring.
-int tail_bytes(const ProjectionTile& tile, int columns) {
+/// Scales of x, pieces of the warps, barriers, 1 / rms, squares and largest magnitudes behind the ring.
+int tail_bytes(const ProjectionShape& shape, const ProjectionTile& tile, int columns) {
   const int warps = kGroupWarps * groups_of(tile);
-  const int bytes =
-      warps * std::min(columns, 16) * kSpreadBytes + 32 * tile.stages + 16 + 4 * columns * (1 + warps);
+  const int scales = e4m3(shape) ? tile.stages * tile.chunks * columns * kXScaleBytes : 0;
+  const int row_warps = e4m3(shape) ? 3 * warps : warps;
+  const int bytes = scales + warps * std::min(columns, 16) * kSpreadBytes + kStageBarriers * 8 * tile.stages +
+                    16 + 4 * columns * (1 + row_warps);
   return ceil_div(bytes, 16) * 16;
+}
+/// Rows of a tile are a multiple of it: values that share a scale are of one block.
+int rows_granule(const ProjectionShape& shape) {
+  if (!shape.coded) return 16;
+  return gated(shape) ? 2 * kScaleValues : kScaleValues;
 }
 /// Sums that other teams leave with the first, and those of half the columns, in slices of 16, that the other block of a
 /// cluster leaves with one.
@@ -73,24 +72,24 @@ int shared_max_of(const ProjectionShape& shape) {
   return shape.shared_max > 0 ? std::min(shape.shared_max, kSharedMax) : kSharedMax;
 }
 
-/// As many stages as shared memory holds, and where the rest lies. False: fewer than stages_min.
+/// As many stages as shared memory holds, a multiple of the teams, and where the rest lies. A slot always belongs to one
+/// team: a barrier tells apart two phases, not more, and who finds another's stage on its way would take the phase of the use
+/// before for its own. False: fewer than stages_min.
 bool fit(const ProjectionShape& shape, ProjectionTile& tile, int columns, std::uint32_t& shared) {
-  const int x_chunks = x_chunks_of(shape);
   const int most = shared_max_of(shape);
-  const int stage = stage_bytes(tile, columns, x_chunks);
+  const int stage = stage_bytes(tile, columns);
   const int exchange = exchange_bytes(tile, columns);
-  const auto bytes = [&] { return tile.stages * stage + tail_bytes(tile, columns) + exchange; };
-  const int turns = turns_of(tile, columns);
+  const auto bytes = [&] { return tile.stages * stage + tail_bytes(shape, tile, columns) + exchange; };
   tile.stages = kStagesMax;
-  while (tile.stages > 1 && (bytes() > most || tile.stages % turns != 0)) --tile.stages;
+  while (tile.stages > 1 && (bytes() > most || tile.stages % tile.teams != 0)) --tile.stages;
   const int ring = tile.stages * stage;
-  tile.exchange = ring + tail_bytes(tile, columns);
+  tile.exchange = ring + tail_bytes(shape, tile, columns);
   tile.flight = tile.flight == 0 ? tile.stages : std::min(tile.flight, tile.stages);
   // The last group's fragment reads 64 rows even where the tile ends before.
   const int beyond = (groups_of(tile) * kGroupRows - tile.rows) * kChunkBytes;
-  const int wanted = std::max(bytes(), ring - tile.chunks * x_chunks * columns * kChunkBytes + beyond);
+  const int wanted = std::max(bytes(), ring - tile.chunks * columns * kChunkBytes + beyond);
   shared = static_cast<std::uint32_t>(wanted);
-  return tile.stages >= stages_min(shape, tile, columns) && wanted <= most;
+  return tile.stages >= stages_min(shape, tile) && wanted <= most;
 }
 
 /// Time of the busiest multiprocessor in bytes of its share of the memory's bandwidth: weights, x from the L2 cache at a
@@ -103,7 +102,7 @@ double cost(const ProjectionShape& shape, const ProjectionTile& tile, int column
   const int rounds = ceil_div(tiles, std::max(processors / tile.split, 1));
   const double rows = tile.rows + kUnused * (groups_of(tile) * kGroupRows - tile.rows);
   const double share = static_cast<double>(shape.k) / tile.split;
-  const double bytes = (rows * (e4m3(shape) ? 1 : 2) + 2 * kCached * columns) * share;
+  const double bytes = (rows + kCached * columns) * (e4m3(shape) ? 1 : 2) * share;
   return rounds * bytes + (tile.split > 1 ? kExchange : 0.0);
 }
 
@@ -114,18 +113,12 @@ int teams_of(const ProjectionShape& shape, const ProjectionTile& tile, int colum
   return columns <= 16 ? 2 : 1;
 }
 
-/// Warpgroups that make codes of x: one for each 32 columns.
-int coders_of(const ProjectionShape& shape, const ProjectionTile& tile, int columns) {
-  return std::min(columns > 32 ? 2 : 1, coders_max(shape, tile));
-}
-
 /// Chunks of a stage: large copies, but three stages at least, with E4M3 weights four, and what stages_min asks for.
 int chunks_of(const ProjectionShape& shape, const ProjectionTile& tile, int columns) {
   constexpr int kStageBf16 = 40 << 10;
   constexpr int kStageE4m3 = 32 << 10;  // and row group
   const int ring = shared_max_of(shape) / 8 * 7;
-  const int each =
-      stage_bytes({.rows = tile.rows, .split = 1, .teams = 1, .chunks = 1}, columns, x_chunks_of(shape));
+  const int each = stage_bytes({.rows = tile.rows, .split = 1, .teams = 1, .chunks = 1}, columns);
   const int wanted = e4m3(shape) ? kStageE4m3 * groups_of(tile) : kStageBf16;
   const int stages = e4m3(shape) ? 4 : 3;
   int chunks = 1;
@@ -148,10 +141,9 @@ ProjectionTile choose_tile(const ProjectionShape& shape, int columns, int proces
   for (const int rows : kRows)
     for (const int split : {1, 2}) {
       ProjectionTile tile{.rows = rows, .split = split, .teams = 1, .chunks = 1};
-      if (groups_of(tile) > groups_max(shape, columns)) continue;
+      if (rows % rows_granule(shape) != 0 || groups_of(tile) > groups_max(columns)) continue;
       if (split > 1 && ceil_div(shape.n, rows) * split > processors) continue;
       tile.teams = teams_of(shape, tile, columns);
-      tile.coders = coders_of(shape, tile, columns);
       tile.chunks = chunks_of(shape, tile, columns);
       const double price = cost(shape, tile, columns, processors);
       std::uint32_t shared = 0;
@@ -168,12 +160,11 @@ Result<> check_shape(const ProjectionShape& shape) {
   if (shape.n < 1 || shape.k < 8 || shape.k % 8 != 0)
     return unsupported("weights", "a projection needs k a multiple of 8, has n = " + std::to_string(shape.n) +
                                       ", k = " + std::to_string(shape.k));
-  const int most = e4m3(shape) ? kTokensMaxE4m3 : kTokensMax;
+  const int most = e4m3(shape) ? kProjectionTokensE4m3 : kTokensMax;
   if (shape.tokens < 1 || shape.tokens > most || shape.tokens_max < 1)
     return unsupported("max_batch_size", "a projection takes 1 to " + std::to_string(most) + " tokens, not " +
                                              std::to_string(shape.tokens));
-  const bool gated = shape.epilogue == Epilogue::kSiluMul || shape.epilogue == Epilogue::kGeluMul;
-  if (gated && shape.n % 16 != 0)
+  if (gated(shape) && shape.n % 16 != 0)
     return unsupported("intermediate_size", "must be a multiple of 8, is " + std::to_string(shape.n / 2));
   if (shape.weights != DType::kBF16 && shape.weights != DType::kF8E4M3)
     return unsupported("weights", "must be BF16 or F8E4M3, are " + std::string(info(shape.weights).name));
@@ -224,11 +215,9 @@ Result<ProjectionPlan> plan_projection(gpu::GpuBackend& device, const Projection
   MET_TRY(check_shape(shape));
   ProjectionPlan plan{
       .device = &device, .kernel = {}, .shape = shape, .tile = tile, .columns = columns_of(shape.tokens)};
-  if (tile.coders == 0) plan.tile.coders = coders_of(shape, tile, plan.columns);
-  if (tile.rows < 16 || tile.rows % 16 != 0 || tile.split < 1 || tile.split > 2 || tile.teams < 1 ||
-      groups_of(tile) * tile.teams > groups_max(shape, plan.columns) ||
-      (tile.teams > 1 && tile.rows > kGroupRows) || plan.tile.coders > coders_max(shape, tile) ||
-      !fit(shape, plan.tile, plan.columns, plan.shared_bytes))
+  if (tile.rows < 16 || tile.rows % rows_granule(shape) != 0 || tile.split < 1 || tile.split > 2 ||
+      tile.teams < 1 || groups_of(tile) * tile.teams > groups_max(plan.columns) ||
+      (tile.teams > 1 && tile.rows > kGroupRows) || !fit(shape, plan.tile, plan.columns, plan.shared_bytes))
     return fail(ErrorCode::kInternal,
                 "a projection tile of " + std::to_string(tile.rows) + " rows does not fit");
   const int tiles = ceil_div(shape.n, tile.rows);
@@ -239,8 +228,7 @@ Result<ProjectionPlan> plan_projection(gpu::GpuBackend& device, const Projection
   plan.kernel = e4m3(shape) ? look_up(device, "projection_e4m3", "projection_e4m3_n" + columns)
                             : look_up(device, "projection", "projection_bf16_n" + columns);
   plan.grid = {static_cast<std::uint32_t>(blocks)};
-  plan.block = {
-      static_cast<std::uint32_t>((groups_of(tile) * tile.teams + 1 + plan.tile.coders) * kGroupThreads)};
+  plan.block = {static_cast<std::uint32_t>((groups_of(tile) * tile.teams + 1) * kGroupThreads)};
   plan.squares_count = tiles;
   return plan;
 }
@@ -253,9 +241,12 @@ Result<gpu::KernelLaunch> projection_launch(const ProjectionPlan& plan, const Pr
   const TensorElement element = e4m3(shape) ? TensorElement::kByte : TensorElement::kBf16;
   MET_ASSIGN(args.weights, encode(*plan.device, map_of(t.weights, element, shape.n, shape.k, shape.k,
                                                        plan.tile.rows, plan.tile.chunks)));
-  MET_ASSIGN(args.x, encode(*plan.device, map_of(t.x, TensorElement::kBf16, shape.tokens_max, shape.k, ldx,
-                                                 plan.columns, plan.tile.chunks * x_chunks_of(shape))));
+  MET_ASSIGN(args.x, encode(*plan.device, map_of(t.x, element, shape.tokens_max, shape.k, ldx, plan.columns,
+                                                 plan.tile.chunks)));
+  MET_CHECK(t.coded.codes == nullptr || shape.coded,
+            "coded rows of a projection that was not planned for them");
   args.counts = at<const StepCounts>(t.counts);
+  args.x_scales = at<const float>(t.x_scales);
   args.weight_scales = at<const float>(t.weight_scales);
   args.bias = at<const float>(t.bias);
   args.norm = t.norm;
@@ -264,6 +255,7 @@ Result<gpu::KernelLaunch> projection_launch(const ProjectionPlan& plan, const Pr
   args.next_norm = at<const float>(t.next_norm);
   args.scaled = at<Bf16Bits>(t.scaled);
   args.squares = at<float>(t.squares);
+  args.coded = t.coded;
   args.ldy = t.ldy;
   args.n = static_cast<std::int32_t>(shape.n);
   args.k = static_cast<std::int32_t>(shape.k);

@@ -10,8 +10,12 @@ namespace met::ops::cuda {
 /// One projection of a step that has room for `tokens` rows. Formula, rounding and cost: ProjectionArgs and
 /// kernels/hopper/common/projection.cu, projection_e4m3.cu.
 ///
-/// Errors   kUnsupported, naming the size: k no multiple of 8 (E4M3: 16), tokens out of 1 … 256 (E4M3: 64), n no multiple of 16 with a gated
-///          epilogue, another weight type.
+/// Errors   kUnsupported, naming the size: k no multiple of 8 (E4M3: 16), tokens out of 1 … 256 (E4M3: 32), n no multiple
+///          of 16 with a gated epilogue, another weight type.
+inline constexpr int kProjectionTokensE4m3 = 32;
+/// That share a scale in CodedRows.
+inline constexpr int kScaleValues = 32;
+
 struct ProjectionShape {
   std::int64_t n = 0;  ///< rows of W, gate and up counted
   std::int64_t k = 0;
@@ -20,6 +24,7 @@ struct ProjectionShape {
   DType weights = DType::kBF16;  ///< or F8E4M3
   bool block_scales = false;     ///< E4M3: weight_scales are of blocks
   Epilogue epilogue = Epilogue::kStore;
+  bool coded = false;  ///< E4M3, gated or residual: rows may go out as codes
   int shared_max =
       0;  ///< bytes of shared memory a block takes at most, so that another kernel fits beside it; 0: all
 };
@@ -38,7 +43,8 @@ struct ProjectionPlan {
 /// Addresses of one launch; what ProjectionArgs calls optional may be 0.
 struct ProjectionTensors {
   gpu::DevicePtr weights;        ///< [n, k]
-  gpu::DevicePtr x;              ///< [tokens_max, ldx], the first k values of a row
+  gpu::DevicePtr x;              ///< [tokens_max, ldx], the first k values of a row; E4M3 with E4M3 weights
+  gpu::DevicePtr x_scales;       ///< F32, E4M3 only: [ceil(k / 128), plan.columns, 4]
   gpu::DevicePtr counts;         ///< StepCounts
   gpu::DevicePtr weight_scales;  ///< F32, E4M3 only: as ProjectionArgs
   gpu::DevicePtr bias;           ///< [n] F32
@@ -48,7 +54,8 @@ struct ProjectionTensors {
   gpu::DevicePtr next_norm;  ///< [n] F32
   gpu::DevicePtr scaled;
   gpu::DevicePtr squares;  ///< [tokens, plan.squares_count] F32
-  std::int64_t ldx = 0;    ///< values from one row of x to the next, a multiple of 8; 0: k
+  CodedRows coded;         ///< as ProjectionArgs
+  std::int64_t ldx = 0;    ///< values from one row of x to the next, a multiple of 8 (E4M3: 16); 0: k
   std::int64_t ldy = 0;
   bool logits = false;  ///< rows = counts->logits
   bool y_f32 = false;

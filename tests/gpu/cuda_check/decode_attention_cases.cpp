@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "ops/cuda/decode_attention.h"
 #include "tests/gpu/cuda_check/check.h"
@@ -28,6 +29,7 @@ struct AttentionCase {
   float softcap = 0;
   int splits = 0;        // 0: the plan's
   int split_tokens = 0;  // with splits: fixed length
+  bool coded = false;    // y goes out as codes
 };
 
 struct Inputs {
@@ -206,6 +208,32 @@ double rounded_query(const AttentionCase& c, double v) {
   return is_e4m3(c) ? v : bf16_to_f32(f32_to_bf16(static_cast<float>(v)));
 }
 
+constexpr float kUntouched = 3.0F;  // a scale that nobody may write
+constexpr std::size_t kCodesBuffer = 13;
+
+std::size_t coded_width(const AttentionCase& c) { return static_cast<std::size_t>(c.heads * c.head_dim); }
+/// Where the scale of row r and the value `at` of it stands.
+std::size_t scale_index(const Inputs& in, std::size_t r, std::size_t at) {
+  return (at / 128 * static_cast<std::size_t>(in.rows_max) + r) * 4 + at % 128 / 32;
+}
+
+/// Rows of y as codes; y itself stays as it was.
+void code_output(const AttentionCase& c, const Inputs& in, std::span<Output> outputs) {
+  const std::vector<double> y = std::exchange(outputs[0].want, values_of(in.y));
+  outputs[3].want.assign(y.size(), 0.0);
+  outputs[4].want.assign(scale_index(in, 0, (coded_width(c) + 127) / 128 * 128),
+                         static_cast<double>(kUntouched));
+  for (std::size_t r = 0; r < c.contexts.size(); ++r)
+    for (std::size_t begin = 0; begin < coded_width(c); begin += 32) {
+      const double* group = y.data() + r * coded_width(c) + begin;
+      double most = 1e-20;
+      for (int i = 0; i < 32; ++i) most = std::max(most, std::abs(group[i]));
+      outputs[4].want[scale_index(in, r, begin)] = most / 448;
+      for (std::size_t i = 0; i < 32; ++i)
+        outputs[3].want[r * coded_width(c) + begin + i] = group[i] * 448 / most;
+    }
+}
+
 /// What y and the caches hold afterwards.
 void oracle(const AttentionCase& c, const Inputs& in, std::span<Output> outputs) {
   outputs[0].want = values_of(in.y);
@@ -242,7 +270,7 @@ std::string shape_of(const AttentionCase& c) {
   return std::to_string(c.contexts.size()) + "x" + std::to_string(longest(c)) + " " +
          std::to_string(c.heads) + "/" + std::to_string(c.kv_heads) + "x" + std::to_string(c.head_dim) +
          (c.window > 0 ? " window" : "") + (c.softcap > 0 ? " cap" : "") + (c.sinks ? " sinks" : "") +
-         (c.norms ? " norms" : "") + (c.interleaved ? " pairs" : "") +
+         (c.norms ? " norms" : "") + (c.interleaved ? " pairs" : "") + (c.coded ? " coded" : "") +
          (c.splits > 0 ? " splits " + std::to_string(c.splits) : "");
 }
 
@@ -270,7 +298,9 @@ Result<OpCase> decode_attention(GpuBackend& gpu, const AttentionCase& c, bool ti
       .buffers = {bytes_of(in.qkv), bytes_of(in.y), in.k_cache, in.v_cache, raw(in.q_norm), raw(in.k_norm),
                   raw(in.inverse), raw(in.sinks), raw(in.rows), raw(in.table), raw(std::vector{counts}),
                   std::vector<std::byte>(std::max<std::size_t>(plan.partial_bytes, 16), std::byte{0xff}),
-                  std::vector<std::byte>(plan.finished_bytes)},
+                  std::vector<std::byte>(plan.finished_bytes), std::vector<std::byte>(in.y.size()),
+                  raw(std::vector<float>(scale_index(in, 0, (coded_width(c) + 127) / 128 * 128),
+                                         kUntouched))},
       .outputs = {{.buffer = 1,
                    .tolerance = {"BF16 probabilities and output", 0x1p-7, e4m3 ? 0x1p-10 : 0x1p-9}},
                   {.buffer = 2,
@@ -282,7 +312,16 @@ Result<OpCase> decode_attention(GpuBackend& gpu, const AttentionCase& c, bool ti
                    .tolerance = e4m3 ? Tolerance{"one E4M3 rounding", 0x1p-4 + 0x1p-12, 0x1p-10 + 0x1p-12}
                                      : Tolerance{"exact copy", 0, 0}}},
       .scratch = {11}};
+  if (c.coded) {
+    op.outputs.push_back({.buffer = kCodesBuffer,
+                          .type = DType::kF8E4M3,
+                          .tolerance = {"one E4M3 rounding over a scale", 0x1p-4 + 0x1p-6, 2.0}});
+    op.outputs.push_back({.buffer = kCodesBuffer + 1,
+                          .type = DType::kF32,
+                          .tolerance = {"the largest of 32 values", 0x1p-6, 0x1p-18}});
+  }
   if (!timed) oracle(c, in, op.outputs);
+  if (c.coded && !timed) code_output(c, in, op.outputs);
   op.launch = [=](std::span<const DevicePtr> p) -> Result<std::vector<KernelLaunch>> {
     const auto at = [&](std::size_t i) { return reinterpret_cast<void*>(p[i].value); };
     const auto floats = [&](std::size_t i) { return static_cast<float*>(at(i)); };
@@ -304,10 +343,17 @@ Result<OpCase> decode_attention(GpuBackend& gpu, const AttentionCase& c, bool ti
                                    .rope_scale = 1.0F,
                                    .scale = query_scale(c),
                                    .softcap = c.softcap};
+    CodedRows coded;
+    if (c.coded)
+      coded = {.codes = static_cast<std::uint8_t*>(at(kCodesBuffer)),
+               .scales = floats(kCodesBuffer + 1),
+               .width = static_cast<std::int32_t>(coded_width(c)),
+               .rows = in.rows_max};
     return std::vector{
         ops::cuda::decode_attention_launch(plan, {.layer = layer,
                                                   .qkv = static_cast<const Bf16Bits*>(at(0)),
                                                   .y = static_cast<Bf16Bits*>(at(1)),
+                                                  .coded = coded,
                                                   .rows = static_cast<const StepRow*>(at(8)),
                                                   .block_table = static_cast<const std::int32_t*>(at(9)),
                                                   .counts = static_cast<const StepCounts*>(at(10)),
@@ -377,6 +423,22 @@ std::vector<AttentionCase> probes() {
                        .split_tokens = 512});
       cases.push_back(
           {.heads = 8, .kv_heads = 2, .head_dim = dim, .contexts = {900}, .cache = cache, .rotary_dim = 0});
+    }
+    for (const int dim : {32, 64, 96, 128, 256}) {
+      cases.push_back({.heads = 3,
+                       .kv_heads = 1,
+                       .head_dim = dim,
+                       .contexts = mixed,
+                       .rows_max = 11,
+                       .cache = cache,
+                       .coded = true});
+      cases.push_back({.heads = 20,
+                       .kv_heads = 2,
+                       .head_dim = dim,
+                       .contexts = {3000, 200},
+                       .cache = cache,
+                       .splits = 4,
+                       .coded = true});
     }
     cases.push_back(
         {.heads = 32, .kv_heads = 8, .head_dim = 128, .contexts = {}, .rows_max = 3, .cache = cache});

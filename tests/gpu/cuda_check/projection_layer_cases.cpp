@@ -31,7 +31,9 @@ enum Buffer {
   kQkvOut,
   kGated,
   kResidualBuffer,
-  kSquares
+  kSquares,
+  kCodes,  ///< E4M3: of scaled, q and gated, then their scales
+  kCodeScales = kCodes + 3
 };
 
 using Plans = std::array<ops::cuda::ProjectionPlan, kParts.size()>;
@@ -43,10 +45,23 @@ ops::cuda::ProjectionTensors tensors_of(std::size_t i, const Plans& plans, std::
   const bool first = i == 0;
   const bool reads_norm = kParts[i].epilogue != Epilogue::kResidual;
   ops::cuda::ProjectionTensors t{.weights = p[kWeights + i], .counts = p[kCounts]};
-  if (e4m3) t.weight_scales = p[kScales];
   const std::array x{kScaled, kQkvOut, kScaled, kGated};
   t.x = p[x[i]];
   if (i == 1) t.ldx = kQkv;  // attention is left out: the first values of a row of q stand for its output
+  if (e4m3) {
+    constexpr std::array kReads{0, 1, 0, 2};
+    constexpr std::array kWrites{-1, 0, 2, 0};
+    t.weight_scales = p[kScales];
+    t.x = p[static_cast<std::size_t>(kCodes + kReads[i])];
+    t.x_scales = p[static_cast<std::size_t>(kCodeScales + kReads[i])];
+    t.ldx = 0;
+    if (kWrites[i] >= 0)
+      t.coded = {
+          .codes = reinterpret_cast<std::uint8_t*>(p[static_cast<std::size_t>(kCodes + kWrites[i])].value),
+          .scales = reinterpret_cast<float*>(p[static_cast<std::size_t>(kCodeScales + kWrites[i])].value),
+          .width = static_cast<std::int32_t>(kWrites[i] == 2 ? kFfn : kHidden),
+          .rows = plans[i].columns};
+  }
   if (reads_norm) {
     const int count = plans[first ? 3 : 1].squares_count;
     t.norm = {reinterpret_cast<float*>(p[kSquares].value), count, kEps};
@@ -56,7 +71,7 @@ ops::cuda::ProjectionTensors tensors_of(std::size_t i, const Plans& plans, std::
   }
   t.residual = p[kResidualBuffer];
   t.next_norm = p[kNorm];
-  t.scaled = p[kScaled];
+  if (!e4m3) t.scaled = p[kScaled];
   t.squares = p[kSquares];
   t.ldy = kHidden;
   return t;
@@ -79,12 +94,14 @@ Result<OpCase> layer(GpuBackend& gpu, int tokens, DType type) {
             .shape = std::to_string(tokens) + " tokens"};
   for (std::size_t i = 0; i < kParts.size(); ++i) {
     const Part& part = kParts[i];
-    MET_ASSIGN(plans[i], ops::cuda::plan_projection(gpu, {.n = part.n,
-                                                          .k = part.k,
-                                                          .tokens = tokens,
-                                                          .tokens_max = tokens,
-                                                          .weights = type,
-                                                          .epilogue = part.epilogue}));
+    MET_ASSIGN(plans[i],
+               ops::cuda::plan_projection(gpu, {.n = part.n,
+                                                .k = part.k,
+                                                .tokens = tokens,
+                                                .tokens_max = tokens,
+                                                .weights = type,
+                                                .epilogue = part.epilogue,
+                                                .coded = e4m3 && part.epilogue != Epilogue::kStore}));
     const auto values = static_cast<std::size_t>(part.n * part.k);
     op.buffers.push_back(e4m3 ? repeated(rng, values) : bytes_of(random_bf16(rng, values, 0.035)));
     op.bytes += static_cast<double>(values) * (e4m3 ? 1 : 2);
@@ -99,6 +116,11 @@ Result<OpCase> layer(GpuBackend& gpu, int tokens, DType type) {
   op.buffers.push_back(raw(std::vector<float>(static_cast<std::size_t>(kHidden), 1.0F)));
   for (const std::int64_t width : {kHidden, kQkv, kFfn, kHidden}) op.buffers.push_back(bf16(width));
   op.buffers.push_back(raw(std::vector<float>(rows * static_cast<std::size_t>(kHidden / 16), 8.0F)));
+  for (const std::int64_t width : {kHidden, kHidden, kFfn})
+    op.buffers.push_back(repeated(rng, rows * static_cast<std::size_t>(width)));
+  const std::size_t columns = 32;
+  for (const std::int64_t width : {kHidden, kHidden, kFfn})
+    op.buffers.push_back(raw(std::vector<float>(static_cast<std::size_t>(width / 32) * columns, 0.02F)));
   op.launch = [=](std::span<const DevicePtr> p) -> Result<std::vector<KernelLaunch>> {
     std::vector<KernelLaunch> launches;
     for (std::size_t i = 0; i < kParts.size(); ++i) {
@@ -118,7 +140,7 @@ Result<std::vector<OpCase>> projection_layer_cases(GpuBackend& gpu, bool timed) 
   if (!timed) return cases;
   for (const DType type : {DType::kBF16, DType::kF8E4M3})
     for (const int tokens : {1, 16, 32, 64, 128, 256}) {
-      if (type == DType::kF8E4M3 && tokens > 64) continue;
+      if (type == DType::kF8E4M3 && tokens > ops::cuda::kProjectionTokensE4m3) continue;
       MET_ASSIGN(OpCase made, layer(gpu, tokens, type));
       cases.push_back(std::move(made));
     }

@@ -1,6 +1,7 @@
 // Inputs and FP64 oracle of quantised rows.
 #include <cmath>
 
+#include "ops/cuda/projection.h"
 #include "ops/cuda/quantise.h"
 #include "tests/gpu/cuda_check/check.h"
 
@@ -14,7 +15,15 @@ struct QuantiseCase {
   int tokens, tokens_max, k;
   bool norm;
   double magnitude = 1;
+  bool fine = false;  ///< a scale for 32 of k
 };
+
+int group_of(const QuantiseCase& s) { return s.fine ? ops::cuda::kScaleValues : kScaleBlock; }
+std::size_t scale_index(const QuantiseCase& s, int t, int k) {
+  const int ld = ops::cuda::quantise_scales_ld(s.tokens_max);
+  const int block = k / kScaleBlock * ld + t;
+  return static_cast<std::size_t>(s.fine ? block * 4 + k % kScaleBlock / ops::cuda::kScaleValues : block);
+}
 
 /// A row as it is quantised.
 std::vector<double> row_of(const QuantiseCase& s, const double* x, const std::vector<float>& norm) {
@@ -30,14 +39,13 @@ std::vector<double> row_of(const QuantiseCase& s, const double* x, const std::ve
 /// Fills the codes' values and the scales.
 void oracle(const QuantiseCase& s, const std::vector<double>& x, const std::vector<float>& norm,
             std::vector<double>& codes, std::vector<double>& scales) {
-  const int ld = ops::cuda::quantise_scales_ld(s.tokens_max);
   for (int t = 0; t < s.tokens; ++t) {
     const std::vector<double> row = row_of(s, x.data() + static_cast<std::int64_t>(t) * s.k, norm);
-    for (int begin = 0; begin < s.k; begin += kScaleBlock) {
-      const int end = std::min(begin + kScaleBlock, s.k);
+    for (int begin = 0; begin < s.k; begin += group_of(s)) {
+      const int end = std::min(begin + group_of(s), s.k);
       double most = 1e-20;
       for (int k = begin; k < end; ++k) most = std::max(most, std::abs(row[static_cast<std::size_t>(k)]));
-      scales[static_cast<std::size_t>(begin / kScaleBlock * ld + t)] = most / 448;
+      scales[scale_index(s, t, begin)] = most / 448;
       for (int k = begin; k < end; ++k)
         codes[static_cast<std::size_t>(t) * static_cast<std::size_t>(s.k) + static_cast<std::size_t>(k)] =
             row[static_cast<std::size_t>(k)] / (most / 448);
@@ -52,9 +60,11 @@ Result<OpCase> quantise(GpuBackend& gpu, const QuantiseCase& s, bool timed) {
   std::vector<float> norm;
   for (int k = 0; k < s.k; ++k) norm.push_back(static_cast<float>(rng.uniform(-2, 2)));
   const int ld = ops::cuda::quantise_scales_ld(s.tokens_max);
-  const std::vector<float> scales(static_cast<std::size_t>((s.k + kScaleBlock - 1) / kScaleBlock * ld), 3.0F);
+  const int blocks = (s.k + kScaleBlock - 1) / kScaleBlock;
+  const std::vector<float> scales(scale_index(s, 0, blocks * kScaleBlock), 3.0F);
   OpCase op{.op = "quantise_e4m3",
-            .shape = std::to_string(s.tokens) + "x" + std::to_string(s.k) + (s.norm ? " norm" : ""),
+            .shape = std::to_string(s.tokens) + "x" + std::to_string(s.k) + (s.norm ? " norm" : "") +
+                     (s.fine ? " fine" : ""),
             .buffers = {bytes_of(x), raw(norm), std::vector<std::byte>(count), raw(scales),
                         raw(std::vector{StepCounts{s.tokens, 1, 1, 0}})},
             .outputs = {{.buffer = 2,
@@ -76,6 +86,7 @@ Result<OpCase> quantise(GpuBackend& gpu, const QuantiseCase& s, bool timed) {
                .counts = reinterpret_cast<const StepCounts*>(p[4].value),
                .k = s.k,
                .scales_ld = ld,
+               .fine = s.fine,
                .eps = kEps})};
   };
   op.bytes = 3.0 * s.tokens * s.k;
@@ -96,6 +107,7 @@ Result<std::vector<OpCase>> quantise_cases(GpuBackend& gpu, bool timed) {
       for (const int k : {16, 64, 144, 192, 576, 4096, 12288, 24576})
         for (const bool norm : {false, true})
           shapes.push_back({tokens, tokens + 3, k, norm, tokens == 7 ? 1e4 : tokens == 1 ? 1e-4 : 1.0});
+    for (const int k : {16, 144, 4096, 24576}) shapes.push_back({7, 7, k, k == 4096, 1.0, true});
     shapes.push_back({3, 3, 256, false, 0.0});  // zeros
   }
   std::vector<OpCase> cases;

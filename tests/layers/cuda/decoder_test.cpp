@@ -116,9 +116,9 @@ class DecoderTest : public ::testing::Test {
 TEST_F(DecoderTest, EachMatrixIsMultipliedAsItIsStored) {
   make({{Stored::kRows, Stored::kRows, Stored::kRows, Stored::kFloats},
         {Stored::kFloats, Stored::kFloats, Stored::kFloats, Stored::kRows}});
-  EXPECT_THAT(decode(8),
-              ElementsAre("projection_e4m3", "projection_e4m3", "projection_e4m3", "projection", "projection",
-                          "projection", "projection", "projection_e4m3", "projection"));
+  EXPECT_THAT(decode(8), ElementsAre("quantise", "projection_e4m3", "projection_e4m3", "projection_e4m3",
+                                     "projection", "projection", "projection", "projection", "quantise",
+                                     "projection_e4m3", "projection"));
   EXPECT_THAT(prefill(), ElementsAre("quantise", "gemm_e4m3", "quantise", "gemm_e4m3", "quantise",
                                      "gemm_e4m3", "gemm", "residual_norm", "gemm", "gemm", "residual_norm",
                                      "gemm", "quantise", "gemm_e4m3", "residual_norm", "projection"));
@@ -127,13 +127,55 @@ TEST_F(DecoderTest, EachMatrixIsMultipliedAsItIsStored) {
 TEST_F(DecoderTest, DecodeReadsScalesOfBlocksToo) {
   make({{Stored::kBlocks, Stored::kRows, Stored::kBlocks, Stored::kFloats}});
   const std::size_t begin = device_.launches().size();
-  EXPECT_THAT(decode(8), ElementsAre("projection_e4m3", "projection_e4m3", "projection_e4m3", "projection",
-                                     "projection"));
+  EXPECT_THAT(decode(8), ElementsAre("quantise", "projection_e4m3", "projection_e4m3", "projection_e4m3",
+                                     "projection", "projection"));
   std::vector<int> blocks;
   for (std::size_t i = begin; i < device_.launches().size(); ++i)
     if (device_.launches()[i].module.starts_with("projection"))
       blocks.push_back(arguments<ProjectionArgs>(device_.launches()[i]).block_scales);
   EXPECT_THAT(blocks, ElementsAre(1, 0, 1, 0, 0));
+}
+
+// Who writes the rows of a product with E4M3 weights codes them; whoever reads others gets them as they are.
+TEST_F(DecoderTest, DecodeRowsAreCodedByTheirWriter) {
+  constexpr Layer kRows{Stored::kRows, Stored::kRows, Stored::kRows, Stored::kRows};
+  make({kRows, {Stored::kFloats, Stored::kRows, Stored::kFloats, Stored::kRows}, kRows});
+  const std::size_t begin = device_.launches().size();
+  EXPECT_THAT(decode(8), ElementsAre("quantise", "projection_e4m3", "projection_e4m3", "projection_e4m3",
+                                     "projection_e4m3",  // the first layer's down feeds floats
+                                     "projection", "projection_e4m3", "projection", "quantise",
+                                     "projection_e4m3", "projection_e4m3", "projection_e4m3",
+                                     "projection_e4m3", "projection_e4m3", "projection"));
+  const StepTensors& tensors = decoder_->tensors();
+  CodedRows made;     // by the launch in front, for the next one that reads rows
+  bool plain = true;  // `scaled` is what the residual stream's reader reads
+  for (std::size_t i = begin; i < device_.launches().size(); ++i) {
+    const gpu::mock::LaunchRecord& launch = device_.launches()[i];
+    if (launch.module == "decode_attention") {
+      made = arguments<DecodeAttentionArgs>(launch).coded;
+      EXPECT_EQ(reinterpret_cast<std::uint64_t>(made.codes), tensors.coded_attention.value) << i;
+    } else if (launch.module == "quantise") {
+      const auto args = arguments<QuantiseArgs>(launch);
+      EXPECT_EQ(args.fine, 1) << i;
+      made = {.codes = args.y, .scales = args.scales, .width = args.k, .rows = args.scales_ld};
+    } else if (launch.module.starts_with("projection")) {
+      const auto args = arguments<ProjectionArgs>(launch);
+      if (launch.module == "projection_e4m3") {
+        EXPECT_EQ(address(args.x), reinterpret_cast<std::uint64_t>(made.codes)) << i;
+        EXPECT_EQ(args.x_scales, made.scales) << i;
+        EXPECT_EQ(args.k, made.width) << i;
+        EXPECT_EQ(made.rows, 8) << i;
+      } else if (args.norm.parts != nullptr) {
+        EXPECT_TRUE(plain) << i;
+        EXPECT_EQ(address(args.x), tensors.scaled.value) << i;
+      }
+      made = args.coded;
+      if (args.epilogue == Epilogue::kResidual) {
+        plain = args.scaled != nullptr;
+        EXPECT_NE(plain, made.codes != nullptr) << i;
+      }
+    }
+  }
 }
 
 TEST_F(DecoderTest, Fp8ProductsReadRowsInFp8) {
