@@ -179,9 +179,9 @@ TEST_P(CudaGolden, Fp8StaysInsideItsNoise) {
       now = model.step({{.sequence = sequence, .ids = {prompt.ids.back()}}})[0];
       EXPECT_LE(relative_rms(now, prompt.last_logits), 0.3)
           << (weights ? "weights, " : "cache, ") << "decode behind " << all_but_last.size();
-      // Both round rows to E4M3 alike, but for what BF16 makes of them before.
+      // Both round rows to E4M3, by scales for 32 of k and for 128: less apart than two independent roundings.
       if (weights) {
-        EXPECT_LE(relative_rms(now, prefilled), 0.15)
+        EXPECT_LE(relative_rms(now, prefilled), 0.2)
             << "decode against prefill behind " << all_but_last.size();
       }
     }
