@@ -2,6 +2,7 @@
 
 #include "closure/manifest.h"
 #include "closure/schema.h"
+#include "core/cpu_isa.h"
 
 namespace met::closure {
 namespace {
@@ -19,7 +20,7 @@ constexpr SchemaRow kRows[] = {
     {"build.extra_nvcc_flags", Kind::kStrings},
     {"build.extra_metal_flags", Kind::kStrings},
     {"build.extra_cxx_flags", Kind::kStrings},
-    {"build.isa.*", Kind::kStrings},
+    {"build.isa.*.*", Kind::kStrings},
     {"defaults.block_size", Kind::kInt},
     {"defaults.max_batch_size", Kind::kInt},
     {"defaults.max_prefill_tokens", Kind::kInt},
@@ -64,8 +65,6 @@ constexpr std::pair<std::string_view, Vendor> kVendors[] = {
     {"rocm", Vendor::kAmd},    {"scale", Vendor::kAmd},     {"hip", Vendor::kHip},
 };
 
-constexpr std::string_view kIsaNames[] = {"generic", "avx2", "avx512", "amx"};
-
 bool is_word_of(std::string_view word, std::string_view words) {
   for (;;) {
     const auto bar = words.find('|');
@@ -94,13 +93,17 @@ Result<> read_defaults(const json::Value& table, const std::string& name, Hardwa
 }
 
 Result<> read_isa(const json::Value& table, const std::string& name, HardwareManifest& out) {
-  for (const auto& [isa, flags] : table.as_object()) {
-    if (std::ranges::find(kIsaNames, isa) == std::end(kIsaNames))
-      return invalid(name,
-                     "unknown key build.isa." + isa + ": instruction sets are generic, avx2, avx512, amx");
-    Strings list;
-    for (const auto& flag : flags.as_array()) list.push_back(flag.as_string());
-    out.isa.emplace_back(isa, std::move(list));
+  for (const auto& [arch, sets] : table.as_object()) {
+    if (std::ranges::find(kCpuArchs, arch) == std::end(kCpuArchs))
+      return invalid(name, "unknown key build.isa." + arch + ": architectures are x86-64 and aarch64");
+    for (const auto& [isa, flags] : sets.as_object()) {
+      if (!is_isa_of(arch, isa))
+        return invalid(name, "unknown key build.isa." + arch + "." + isa + ": instruction sets of " + arch +
+                                 " are " + isas_of(arch));
+      Strings list;
+      for (const auto& flag : flags.as_array()) list.push_back(flag.as_string());
+      out.isa[arch].emplace_back(isa, std::move(list));
+    }
   }
   return {};
 }
@@ -147,8 +150,9 @@ Result<HardwareManifest> read_hardware(const std::filesystem::path& path, const 
                                std::string(flags));
   out.flags = strings_at(root, flags);
   if (const json::Value* isa = at(root, "build.isa")) MET_TRY(read_isa(*isa, name, out));
-  if (out.vendor == Vendor::kCpu && !out.arch.empty() && out.isa.empty())
-    return invalid(name, "key build.isa is missing: a cpu tree names its instruction sets and their flags");
+  if (out.vendor == Vendor::kCpu && !out.arch.empty())
+    return invalid(
+        name, "key hardware.arch does not belong to vendor cpu: [build.isa.<arch>] names its architectures");
   if (const json::Value* table = root.find("defaults")) MET_TRY(read_defaults(*table, name, out));
   return out;
 }

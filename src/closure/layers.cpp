@@ -218,13 +218,18 @@ Result<std::vector<Source>> choose_sources(const KernelTree& tree, const Target&
   return out;
 }
 
+bool lists_isa(const HardwareManifest& hardware, const std::string& set) {
+  return std::ranges::any_of(hardware.isa, [&](const auto& arch) {
+    return std::ranges::find(arch.second, set, &IsaFlags::value_type::first) != arch.second.end();
+  });
+}
+
 Result<> check_isa(const Target& target, const KernelManifest& merged) {
   for (const auto& [key, sets] : merged.isa) {
     if (std::ranges::find(target.sources, key, &Source::stem) == target.sources.end())
       return invalid(target.name(), "key isa." + key + " of a KERNEL.toml names no source of this target");
     for (const std::string& set : sets)
-      if (std::ranges::find(target.hardware_manifest->isa, set, &std::pair<std::string, Strings>::first) ==
-          target.hardware_manifest->isa.end())
+      if (!lists_isa(*target.hardware_manifest, set))
         return invalid(target.name(),
                        "key isa." + key + " names \"" + set + "\", which HARDWARE.toml does not list");
   }

@@ -20,18 +20,23 @@ std::string_view name(Vendor vendor);
 
 using Strings = std::vector<std::string>;
 
+/// Instruction set → flags.
+using IsaFlags = std::vector<std::pair<std::string, Strings>>;
+
 /// HARDWARE.toml.
 struct HardwareManifest {
   std::string name;
   Vendor vendor = Vendor::kCpu;
-  std::string arch;                ///< as given to the compiler; empty: a parent that is no target itself
+  std::string arch;                ///< as given to the compiler; empty on CPUs
   std::string compute_capability;  ///< "9.0"
   int sm_count = 0;
   std::string inherits;  ///< parent hardware or empty
   Strings flags;
-  std::vector<std::pair<std::string, Strings>> isa;           ///< cpu: instruction set → flags
+  std::map<std::string, IsaFlags> isa;                        ///< cpu: architecture → its instruction sets
   std::vector<std::pair<std::string, std::string>> defaults;  ///< in the order of default_rows()
   std::vector<std::string> unstated_defaults;                 ///< rows missing from a declared [defaults]
+  /// Whether it can be built for; else it is only a parent of others.
+  bool is_target() const { return !arch.empty() || !isa.empty(); }
 };
 
 struct ModelTypeRow {

@@ -24,7 +24,7 @@ bool has_targets(std::string_view hardware) {
 }
 
 Result<std::unique_ptr<GpuBackend>> open_cpu(const DeviceChoice& choice, const kernels::Target& target) {
-  MET_ASSIGN(const kernels::CpuIsa isa, kernels::choose_isa(choice.isa));
+  MET_ASSIGN(const CpuIsa isa, kernels::choose_isa(choice.isa));
   cpu::CpuOptions options{.pool = {.threads = choice.threads, .pin = choice.pin}};
   options.redzones = choice.redzones;
   options.check_bounds |= choice.redzones;

@@ -17,7 +17,7 @@ struct DeviceChoice {
   int ordinal = 0;        ///< which CUDA device
   int threads = 0;        ///< CPU: 0 for one on each physical core within affinity and quota
   bool pin = true;        ///< CPU: threads stay on their CPUs
-  std::string isa;        ///< CPU: "auto" or empty for the best; "generic", "avx2", "avx512", "amx"
+  std::string isa;        ///< CPU: "auto" or empty for the best; one that kernels/isa.h names
   bool redzones = false;  ///< guard bands around every allocation, bounds checks of every copy
 };
 

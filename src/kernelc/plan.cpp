@@ -19,7 +19,10 @@ class Planner {
   Result<> add(Target target) {
     const auto& hardware = *target.hardware_manifest;
     const auto [it, added] = compilers_.try_emplace(target.hardware);
-    if (added) it->second = find_compiler(options_, hardware);
+    if (added) {
+      it->second = find_compiler(options_, hardware);
+      MET_TRY(check_cpu_arch(it->second, hardware));
+    }
     PlannedTarget planned{
         .target = std::move(target), .modules = {}, .closure_hash = {}, .compiler = it->second.version};
     // SCALE translates CUDA by rules of its own: a hash of the sources would attest to nothing.
@@ -28,7 +31,7 @@ class Planner {
     }
     for (const Source& source : planned.target.sources) {
       MET_ASSIGN(PlannedModule module, add_module(planned.target, source, it->second));
-      planned.modules.push_back(std::move(module));
+      if (!module.builds.empty()) planned.modules.push_back(std::move(module));
     }
     plan_.targets.push_back(std::move(planned));
     return {};
@@ -37,6 +40,22 @@ class Planner {
   Plan take() { return std::move(plan_); }
 
  private:
+  /// The tree of a CPU must know the processors that the compiler is for.
+  Result<> check_cpu_arch(const Compiler& compiler, const closure::HardwareManifest& hardware) {
+    if (compiler.vendor != Vendor::kCpu || !compiler.present) return {};
+    plan_.cpu_arch = compiler.cpu_arch;
+    if (hardware.isa.contains(compiler.cpu_arch)) return {};
+    return invalid(
+        "kernels/" + hardware.name + "/HARDWARE.toml",
+        "has no [build.isa." + compiler.cpu_arch + "], which " + compiler.program + " compiles for");
+  }
+
+  /// Instruction sets of the compiler's processors; where there is no compiler, those that the tree names first.
+  static const closure::IsaFlags& isas(const closure::HardwareManifest& hardware, const Compiler& compiler) {
+    const auto it = hardware.isa.find(compiler.cpu_arch);
+    return it == hardware.isa.end() ? hardware.isa.begin()->second : it->second;
+  }
+
   Result<PlannedModule> add_module(const Target& target, const Source& source, const Compiler& compiler) {
     PlannedModule module{source.module, {}};
     MET_ASSIGN(const closure::Reach reached, closure::reach(tree_, target, source));
@@ -51,7 +70,7 @@ class Planner {
     if (compiler.vendor != Vendor::kCpu)
       add(target.hardware_manifest->arch, {});
     else
-      for (const auto& [isa, flags] : target.hardware_manifest->isa)
+      for (const auto& [isa, flags] : isas(*target.hardware_manifest, compiler))
         if (source.isa.empty() || std::ranges::find(source.isa, isa) != source.isa.end()) add(isa, flags);
     return module;
   }

@@ -41,9 +41,10 @@ struct PlannedTarget {
 struct Plan {
   std::vector<Job> jobs;  ///< in the order of first use
   std::vector<PlannedTarget> targets;
+  std::string cpu_arch;  ///< of the CPU jobs; empty without any
 };
 
-/// Errors: those of reading the sources.
+/// Errors: those of reading the sources; a compiler for processors that a CPU tree has no instruction sets of.
 Result<Plan> make_plan(const closure::KernelTree& tree, std::vector<closure::Target> targets,
                        const Options& options, const Stager& stager);
 

@@ -34,7 +34,7 @@ Result<> check_hardware(const KernelTree& tree, const std::string& name) {
         ErrorCode::kNotFound,
         "no hardware of the kernel tree is called \"" + name + "\"; there are: " + keys(tree.hardwares()),
         "MET_TARGET_HW");
-  if (!hardware->manifest.arch.empty()) return {};
+  if (hardware->manifest.is_target()) return {};
   Strings children;
   for (const auto& [child, other] : tree.hardwares())
     if (other.manifest.inherits == name) children.push_back(child);

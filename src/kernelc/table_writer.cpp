@@ -5,13 +5,12 @@
 #include <set>
 
 #include "closure/fnv1a.h"
+#include "core/cpu_isa.h"
 
 namespace met::kernelc {
 namespace {
 
 using closure::Vendor;
-
-constexpr std::string_view kIsas[] = {"generic", "avx2", "avx512", "amx"};
 
 /// A C++ string literal.
 std::string literal(std::string_view text) {
@@ -52,8 +51,8 @@ class Writer {
     for (const auto& [key, value] : hardware.defaults)
       rows += "    {" + literal(key) + ", " + literal(value) + "},\n";
     return "    {" + literal(hardware.name) + ", " + literal(closure::name(hardware.vendor)) + ", " +
-           literal(hardware.arch) + ", " + std::to_string(hardware.sm_count) + ", " + array("Default", rows) +
-           "},\n";
+           literal(hardware.vendor == Vendor::kCpu ? plan_.cpu_arch : hardware.arch) + ", " +
+           std::to_string(hardware.sm_count) + ", " + array("Default", rows) + "},\n";
   }
 
   std::string target_row(const PlannedTarget& planned, std::size_t hardware_index) {
@@ -112,13 +111,13 @@ class Writer {
     std::string rows;
     for (const std::string& function : functions) {
       rows += "    {" + literal(function) + ", {";
-      for (const std::string_view isa : kIsas) {
-        const auto build = module.builds.find(std::string(isa));
+      for (const CpuIsaRow& isa : kCpuIsas) {
+        const auto build = module.builds.find(std::string(isa.name));
         const bool has =
             build != module.builds.end() &&
             std::ranges::find(entries_[build->second], function) != entries_[build->second].end();
         rows +=
-            (isa == kIsas[0] ? "" : ", ") + (has ? function + plan_.jobs[build->second].suffix : "nullptr");
+            (&isa == kCpuIsas ? "" : ", ") + (has ? function + plan_.jobs[build->second].suffix : "nullptr");
       }
       rows += "}},\n";
     }

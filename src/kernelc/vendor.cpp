@@ -13,12 +13,15 @@ std::string first_lines(const std::string& text, int lines) {
   return text.substr(0, end);
 }
 
+std::string machine_of(const std::string& program) {
+  return first_lines(run({{program, "-dumpmachine"}, {}}).output, 1);
+}
+
 /// A line that changes with every release of the compiler.
 std::string version_of(Vendor vendor, const std::string& program) {
   switch (vendor) {
     case Vendor::kCpu:
-      return first_lines(run({{program, "--version"}, {}}).output, 1) + " " +
-             first_lines(run({{program, "-dumpmachine"}, {}}).output, 1);
+      return first_lines(run({{program, "--version"}, {}}).output, 1) + " " + machine_of(program);
     case Vendor::kApple:
       return first_lines(run({{program, "metal", "--version"}, {}}).output, 1);
     default: {
@@ -50,10 +53,18 @@ void append(Strings& to, const Strings& from) { to.insert(to.end(), from.begin()
 }  // namespace
 
 Compiler find_compiler(const Options& options, const closure::HardwareManifest& hardware) {
-  Compiler out{hardware.vendor, program_of(options, hardware), {}, false};
+  Compiler out{hardware.vendor, program_of(options, hardware), {}, false, {}};
   out.present = can_run(out.program);
   if (out.present) out.version = version_of(out.vendor, out.program);
+  if (out.vendor == Vendor::kCpu && out.present) out.cpu_arch = cpu_arch_of(machine_of(out.program));
   return out;
+}
+
+std::string cpu_arch_of(std::string_view machine) {
+  const std::string_view family = machine.substr(0, machine.find('-'));
+  if (family == "x86_64") return "x86-64";
+  if (family == "arm64") return "aarch64";
+  return std::string(family);
 }
 
 Strings base_flags(const Options& options, Vendor vendor) {

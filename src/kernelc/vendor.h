@@ -17,10 +17,14 @@ struct Compiler {
   std::string program;
   std::string version;  ///< part of every hash; empty where the program is absent
   bool present = false;
+  std::string cpu_arch;  ///< of the processors that a C++ compiler compiles for: "x86-64", "aarch64"
 };
 
-/// cpu: the host's C++ compiler; nvidia: nvcc; apple: xcrun; amd: SCALE's nvcc for the arch; hip: hipcc.
+/// cpu: the C++ compiler of the machine that `met` will run on; nvidia: nvcc; apple: xcrun; amd: SCALE's nvcc for the arch; hip: hipcc.
 Compiler find_compiler(const Options& options, const closure::HardwareManifest& hardware);
+
+/// "x86-64" for a compiler's machine such as "x86_64-linux-gnu"; one that is not known comes back as it is.
+std::string cpu_arch_of(std::string_view machine);
 
 /// Flags that every kernel of a vendor is compiled with, before those of the tree.
 Strings base_flags(const Options& options, closure::Vendor vendor);

@@ -1,18 +1,20 @@
 #include "kernels/isa.h"
 
-#include <iterator>
 #include <string>
 
-#if defined(__linux__)
+#if defined(__x86_64__) && defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 namespace met::kernels {
 namespace {
 
-constexpr std::string_view kNames[] = {"generic", "avx2", "avx512", "amx"};
-static_assert(std::size(kNames) == kCpuIsaCount);
+// Bits of the features that the kernels need; asm/hwcap.h has them on Arm alone.
+constexpr unsigned long kDotProducts = 1UL << 20;   // HWCAP_ASIMDDP
+constexpr unsigned long kInt8Matrices = 1UL << 13;  // HWCAP2_I8MM
 
 #if defined(__x86_64__)
 
@@ -47,7 +49,22 @@ bool has_amx() {
 
 }  // namespace
 
-std::string_view name(CpuIsa isa) { return kNames[static_cast<int>(isa)]; }
+std::string_view name(CpuIsa isa) { return kCpuIsas[static_cast<int>(isa)].name; }
+
+std::string_view cpu_arch() {
+#if defined(__x86_64__)
+  return "x86-64";
+#elif defined(__aarch64__)
+  return "aarch64";
+#else
+  return "";
+#endif
+}
+
+CpuIsa arm_isa(unsigned long features, unsigned long more_features) {
+  if ((features & kDotProducts) == 0) return CpuIsa::kGeneric;
+  return (more_features & kInt8Matrices) != 0 ? CpuIsa::kI8mm : CpuIsa::kDotprod;
+}
 
 CpuIsa detect_isa() {
 #if defined(__x86_64__)
@@ -55,21 +72,26 @@ CpuIsa detect_isa() {
   if (has_amx() && amx_permitted()) return CpuIsa::kAmx;
   if (has_avx512()) return CpuIsa::kAvx512;
   if (has_avx2()) return CpuIsa::kAvx2;
+#elif defined(__aarch64__) && defined(__linux__)
+  return arm_isa(::getauxval(AT_HWCAP), ::getauxval(AT_HWCAP2));
 #endif
   return CpuIsa::kGeneric;
 }
 
-Result<CpuIsa> choose_isa(std::string_view wanted) {
-  const CpuIsa best = detect_isa();
+Result<CpuIsa> choose_isa(std::string_view wanted, std::string_view arch, CpuIsa best) {
   if (wanted.empty() || wanted == "auto") return best;
   for (int i = 0; i < kCpuIsaCount; ++i) {
-    if (kNames[i] != wanted) continue;
+    if (kCpuIsas[i].name != wanted) continue;
+    if (!is_isa_of(arch, wanted))
+      return unsupported("--cpu-isa", std::string(wanted) + " is a set of " + std::string(kCpuIsas[i].arch) +
+                                          " processors; this one may have " + isas_of(arch));
     if (i <= static_cast<int>(best)) return static_cast<CpuIsa>(i);
     return unsupported("--cpu-isa", "this processor offers " + std::string(name(best)) + " at most, not " +
                                         std::string(wanted));
   }
-  return invalid("--cpu-isa",
-                 "\"" + std::string(wanted) + "\" is not one of auto, generic, avx2, avx512, amx");
+  return invalid("--cpu-isa", "\"" + std::string(wanted) + "\" is not one of auto, " + isas_of(arch));
 }
+
+Result<CpuIsa> choose_isa(std::string_view wanted) { return choose_isa(wanted, cpu_arch(), detect_isa()); }
 
 }  // namespace met::kernels

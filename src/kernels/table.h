@@ -7,13 +7,10 @@
 #include <span>
 #include <string_view>
 
+#include "core/cpu_isa.h"
 #include "met/cpu_kernel.h"
 
 namespace met::kernels {
-
-/// Instruction sets a CPU kernel may be compiled for, each including the ones before it.
-enum class CpuIsa : std::uint8_t { kGeneric, kAvx2, kAvx512, kAmx };
-inline constexpr int kCpuIsaCount = 4;
 
 /// One entry of a CPU module: the same function for each instruction set, null where it was not compiled.
 struct CpuFunction {
@@ -49,7 +46,7 @@ struct Default {
 struct Hardware {
   std::string_view name;    ///< "cpu", "hopper"
   std::string_view vendor;  ///< "cpu", "nvidia", …
-  std::string_view arch;    ///< as given to the compiler: "sm_90a"
+  std::string_view arch;    ///< as given to the compiler: "sm_90a"; of CPUs the one compiled for: "x86-64"
   int sm_count = 0;
   std::span<const Default> defaults;
 };

@@ -209,7 +209,7 @@ TEST_F(Layers, UnknownFilesInALayerAreErrors) {
 TEST_F(Layers, InstructionSetsOfAModuleAreOnesThatTheHardwareLists) {
   TempTree tree;
   tree.add("c/HARDWARE.toml",
-           "[hardware]\nname = \"c\"\nvendor = \"cpu\"\narch = \"x86-64\"\n[build.isa]\ngeneric = []\navx2 = "
+           "[hardware]\nname = \"c\"\nvendor = \"cpu\"\n[build.isa.x86-64]\ngeneric = []\navx2 = "
            "[]\n");
   tree.model("c/m").add("c/common/a.cpp", "").add("c/common/KERNEL.toml", "[isa]\na = [\"avx2\"]\n");
   const auto t = tree.resolved("c", "m", "q");

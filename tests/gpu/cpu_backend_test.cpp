@@ -33,11 +33,11 @@ kernels::Target target() {
 TEST(CpuBackend, TakesTheBestFunctionNotAboveTheInstructionSet) {
   const kernels::Target t = target();
   struct Case {
-    kernels::CpuIsa isa;
+    CpuIsa isa;
     const char* function;
     int want;  // -1: unresolved
   };
-  using enum kernels::CpuIsa;
+  using enum CpuIsa;
   for (const Case& c : {Case{kGeneric, "all", 0},
                         {kAvx2, "all", 1},
                         {kAvx512, "all", 2},
@@ -62,7 +62,7 @@ TEST(CpuBackend, TakesTheBestFunctionNotAboveTheInstructionSet) {
 TEST(CpuBackend, RedzonesNameTheOwnerOfAnOverrun) {
   const kernels::Target t = target();
   for (const std::ptrdiff_t offset : {-1, 100}) {
-    CpuBackend gpu(t, kernels::CpuIsa::kGeneric, {.pool = {.threads = 1}, .redzones = true});
+    CpuBackend gpu(t, CpuIsa::kGeneric, {.pool = {.threads = 1}, .redzones = true});
     const auto p = gpu.allocate(100, "logits");
     ASSERT_TRUE(p.has_value());
     ASSERT_TRUE(gpu.check_redzones().has_value());
@@ -79,7 +79,7 @@ TEST(CpuBackend, RedzonesNameTheOwnerOfAnOverrun) {
 
 TEST(CpuBackend, LargeAllocationsAreAlignedToHugePages) {
   const kernels::Target t = target();
-  CpuBackend gpu(t, kernels::CpuIsa::kGeneric, {.pool = {.threads = 1}});
+  CpuBackend gpu(t, CpuIsa::kGeneric, {.pool = {.threads = 1}});
   const auto p = gpu.allocate(std::size_t{5} << 20, "weights");
   ASSERT_TRUE(p.has_value());
   EXPECT_EQ(p->value % (std::size_t{2} << 20), 0U);

@@ -94,7 +94,7 @@ const std::vector<Subject>& subjects() {
          .open =
              [](std::string&) {
                return std::make_unique<cpu::CpuBackend>(
-                   cpu_target(), kernels::CpuIsa::kAvx2,
+                   cpu_target(), CpuIsa::kAvx2,
                    cpu::CpuOptions{.pool = {.threads = 2}, .redzones = true, .check_bounds = true});
              },
          .runs_kernels = true},

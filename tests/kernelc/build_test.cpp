@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <sstream>
 
 #include "closure/schema.h"
@@ -27,7 +28,7 @@ class Build : public testing::Test {
  protected:
   Build() {
     tree_.add("cpu/HARDWARE.toml",
-              "[hardware]\nname = \"cpu\"\nvendor = \"cpu\"\narch = \"x86-64\"\n[build.isa]\ngeneric = "
+              "[hardware]\nname = \"cpu\"\nvendor = \"cpu\"\n[build.isa.x86-64]\ngeneric = "
               "[]\navx2 = [\"-O1\"]\n");
     tree_.model("cpu/a", "supported_quants = [\"q\"]\n").model("cpu/b", "supported_quants = [\"q\"]\n");
     tree_.add("include/met/cpu_kernel.h",
@@ -63,8 +64,8 @@ class Build : public testing::Test {
 
 TEST_F(Build, TargetsShareJobsAndOneIsCompiledAnInstructionSet) {
   EXPECT_THAT(run(), HasSubstr("4 jobs, 4 compiled"));  // two sources, two instruction sets, for both models
-  for (const char* part :
-       {"\"a\", \"q\"", "\"b\", \"q\"", "{\"one\", {one_generic_", ", one_avx2_", ", nullptr, nullptr}}"})
+  for (const char* part : {"\"a\", \"q\"", "\"b\", \"q\"", "{\"one\", {one_generic_", ", one_avx2_",
+                           ", nullptr, nullptr, nullptr, nullptr}}"})
     EXPECT_THAT(table(), HasSubstr(part));
   EXPECT_TRUE(std::filesystem::exists(options_.out / "libmet_kernel_objects.a"));
 }
@@ -161,6 +162,21 @@ TEST_F(Build, DryRunPrintsTheCommandsAndRunsNone) {
   options_.dry_run = true;
   EXPECT_THAT(run(), HasSubstr("-ffp-contract=off"));
   EXPECT_FALSE(std::filesystem::exists(options_.cache));
+}
+
+TEST_F(Build, ACompilerForOtherProcessorsGetsTheirInstructionSets) {
+  const auto compiler = tree_.folder() / "cross-c++";
+  std::ofstream(compiler) << "#!/bin/sh\necho aarch64-linux-gnu\n";
+  std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
+  options_.cxx = compiler.string();
+  options_.dry_run = true;
+  EXPECT_THAT(run(), HasSubstr("ERROR kernels/cpu/HARDWARE.toml: has no [build.isa.aarch64]"));
+  tree_.add("cpu/HARDWARE.toml",
+            "[hardware]\nname = \"cpu\"\nvendor = \"cpu\"\n[build.isa.x86-64]\navx2 = [\"-O1\"]\n"
+            "[build.isa.aarch64]\ngeneric = [\"-DG\"]\ni8mm = [\"-DM\"]\n");
+  EXPECT_THAT(
+      run(), testing::AllOf(HasSubstr("MET_KERNEL_SUFFIX=_generic_"), HasSubstr("-DG "),
+                            HasSubstr("MET_KERNEL_SUFFIX=_i8mm_"), HasSubstr("-DM "), Not(HasSubstr("-O1"))));
 }
 
 TEST_F(Build, CudaKernelsBecomeCubinsWithTheirEntryNames) {

@@ -43,7 +43,7 @@ TEST(Vendor, CommandsFollowTheirCompilers) {
              "p --cuda-device-only -c -arch=gfx1151 -f -Iinclude h/common/a.src -o o"},
         Case{Vendor::kHip, "gfx1151", "p --genco --offload-arch=gfx1151 -f -Iinclude h/common/a.src -o o"}}) {
     const auto commands =
-        compile_commands(plain_options(), {vendor, "p", "", true}, arch, {"-f"}, "_s", stage, "/f", "o");
+        compile_commands(plain_options(), {vendor, "p", "", true, {}}, arch, {"-f"}, "_s", stage, "/f", "o");
     std::string all;
     for (const Command& command : commands) all += (all.empty() ? "" : " && ") + to_string(command);
     EXPECT_EQ(all, want);
@@ -56,6 +56,14 @@ TEST(Vendor, NvccWarningsAreErrorsUnlessTold) {
   options.strict = false;
   options.extra_nvcc_flags = {"-lineinfo"};
   EXPECT_THAT(base_flags(options, Vendor::kNvidia), testing::ElementsAre("-std=c++20", "-O3", "-lineinfo"));
+}
+
+TEST(Vendor, ACompilersMachineNamesItsArchitecture) {
+  for (const auto& [machine, arch] :
+       {std::pair("x86_64-linux-gnu", "x86-64"), std::pair("x86_64-pc-linux-gnu", "x86-64"),
+        std::pair("aarch64-linux-gnu", "aarch64"), std::pair("arm64-apple-darwin23.1.0", "aarch64"),
+        std::pair("riscv64-linux-gnu", "riscv64")})
+    EXPECT_EQ(cpu_arch_of(machine), arch);
 }
 
 TEST(Vendor, AbsentToolchainFailsWithTheCommandsThatItWouldRun) {

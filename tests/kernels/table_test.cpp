@@ -38,6 +38,7 @@ TEST(Table, DefaultsAreBakedInPerHardware) {
   ASSERT_NE(cpu, nullptr);
   EXPECT_EQ(default_of(*cpu, "block_size"), "16");
   EXPECT_EQ(default_of(*cpu, "nothing"), "");
+  EXPECT_EQ(cpu->arch, targets().empty() ? "" : cpu_arch());
 }
 
 TEST(Table, ClosuresNameEveryTargetWithWhatItWasMadeOf) {
@@ -50,12 +51,6 @@ TEST(Table, ClosuresNameEveryTargetWithWhatItWasMadeOf) {
   }
   Target scale{};
   EXPECT_EQ(closures_json({&scale, 1}), "{}");
-}
-
-TEST(Isa, ChosenSetIsOneThatTheProcessorHas) {
-  EXPECT_EQ(choose_isa("auto").value(), detect_isa());
-  EXPECT_EQ(choose_isa("generic").value(), CpuIsa::kGeneric);
-  EXPECT_EQ(choose_isa("sse9").error().field, "--cpu-isa");
 }
 
 }  // namespace

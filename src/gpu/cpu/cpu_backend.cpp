@@ -12,7 +12,7 @@ void* host(DevicePtr pointer) { return reinterpret_cast<void*>(pointer.value); }
 
 }  // namespace
 
-CpuBackend::CpuBackend(const kernels::Target& target, kernels::CpuIsa isa, const CpuOptions& options)
+CpuBackend::CpuBackend(const kernels::Target& target, CpuIsa isa, const CpuOptions& options)
     : check_bounds_(options.check_bounds), heap_(options.redzones), pool_(options.pool, read_topology()) {
   info_ = {.name = read_topology().name,
            .hardware = "cpu",

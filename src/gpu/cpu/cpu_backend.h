@@ -26,7 +26,7 @@ struct CpuOptions {
 class CpuBackend final : public DrainedBackend {
  public:
   /// `target` must outlive the backend; `isa` is the best instruction set that the CPU runs.
-  CpuBackend(const kernels::Target& target, kernels::CpuIsa isa, const CpuOptions& options = {});
+  CpuBackend(const kernels::Target& target, CpuIsa isa, const CpuOptions& options = {});
   ~CpuBackend() override;
 
   const DeviceInfo& info() const override { return info_; }
