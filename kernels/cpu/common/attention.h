@@ -1,7 +1,7 @@
 // Attention over the paged cache (layout and promises: src/ops/attention/attention.h).
 //
-// The unit is a list: queries (token, head) that read one kv head of one step row. Up to 16 queries of a list
-// share each load of K and V. Each absolute tile of 256 positions gives every query a maximum, a sum and an
+// The unit is a list: queries (token, head) that read one kv head of one step row. Up to 24 queries of a list
+// share each load of K and V from memory, up to 6 each from the caches. Each absolute tile of 256 positions gives every query a maximum, a sum and an
 // output, from zero in position order; tiles are then combined in ascending order. Splitting a list over
 // threads by tiles therefore changes no bit.
 #pragma once
@@ -19,8 +19,12 @@ using simd::Vf;
 constexpr int kBlock = kKvBlockTokens;
 constexpr int kTile = 256;
 constexpr int kHeadDimMax = 256;
-constexpr int kQueries = 16;
+constexpr int kQueries = 24;
 constexpr int kParts = kBlock / kLanes;
+/// Queries whose sums are in registers together, and how many vectors of sums are wanted: on AVX2 eight would be as many as
+/// the latency of a multiply-add covers with nothing else in the way.
+constexpr int kQueriesAtOnce = kParts <= 2 ? 6 : 4;
+constexpr int kSumsAtOnce = 12;
 constexpr float kMinusInfinity = -__builtin_inff();
 
 struct Query {
@@ -54,9 +58,12 @@ struct Tile {
   float sum[kQueries];
 };
 
+/// e^x, x <= 0.
 float exp1(float x) {
+  Vf e[1] = {simd::set1(x)};
+  simd::exp_all<true>(e);
   alignas(64) float lanes[kLanes];
-  simd::store(lanes, simd::exp(simd::set1(x)));
+  simd::store(lanes, e[0]);
   return lanes[0];
 }
 
@@ -86,12 +93,16 @@ void score_blocks(const KvElement* const (&k)[B], const Ahead (&ahead)[B], const
       }
 #pragma GCC unroll 2
       for (int i = 0; i < 2; ++i) {
+        Vf keys[kParts];  // all of them before a query's value: sums stay in registers
 #pragma GCC unroll 4
-        for (int part = 0; part < kParts; ++part) {
-          const Vf keys = load_kv(k[b] + (d + i) * kBlock + part * kLanes);
+        for (int part = 0; part < kParts; ++part)
+          keys[part] = load_kv(k[b] + (d + i) * kBlock + part * kLanes);
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+          const Vf value = simd::set1(q[r][d + i]);
 #pragma GCC unroll 4
-          for (int r = 0; r < R; ++r)
-            acc[b][r][part] = simd::fma(keys, simd::set1(q[r][d + i]), acc[b][r][part]);
+          for (int part = 0; part < kParts; ++part)
+            acc[b][r][part] = simd::fma(keys[part], value, acc[b][r][part]);
         }
       }
     }
@@ -134,8 +145,7 @@ void score_from(const Chunk& chunk, int first, int dim, int block, Tile& tile) {
 /// Scores of R queries from query `first` for the blocks [block_begin, block_end) of a tile.
 template <int R>
 void score_tile(const Chunk& chunk, int first, int dim, int block_begin, int block_end, Tile& tile) {
-  // Eight sums in flight hide the latency of the multiply-add.
-  constexpr int kWanted = 8 / (R * kParts);
+  constexpr int kWanted = kSumsAtOnce / (R * kParts);
   constexpr int kAtOnce = kWanted < 1 ? 1 : kWanted > 4 ? 4 : kWanted;
   int block = block_begin;
   for (; block + kAtOnce <= block_end; block += kAtOnce)
@@ -143,11 +153,14 @@ void score_tile(const Chunk& chunk, int first, int dim, int block_begin, int blo
   for (; block < block_end; ++block) score_from<R, 1>(chunk, first, dim, block, tile);
 }
 
-/// Turns one query's scores at [begin, end) of the tile into exp(score - max); slots of touched blocks
-/// outside become 0, whatever they held.
+/// Turns one query's scores at [begin, end) of the tile into exp(score - max); slots of touched groups outside become 0,
+/// whatever they held.
 void soften(const met::AttentionArgs& args, float* score, int begin, int end, float* max, float* sum) {
-  const int low = begin / kBlock * kBlock;
-  const int high = (end + kBlock - 1) / kBlock * kBlock;
+  constexpr int kVectors = 4;  // in flight together
+  constexpr int kGroup = kVectors * kLanes;
+  static_assert(kGroup % kBlock == 0 && kTile % kGroup == 0);
+  const int low = begin / kGroup * kGroup;
+  const int high = (end + kGroup - 1) / kGroup * kGroup;
   for (int i = low; i < begin; ++i) score[i] = kMinusInfinity;
   for (int i = end; i < high; ++i) score[i] = kMinusInfinity;
   Vf largest = simd::set1(kMinusInfinity);
@@ -170,10 +183,14 @@ void soften(const met::AttentionArgs& args, float* score, int begin, int end, fl
   float m = lanes[0];
   for (int i = 1; i < kLanes; ++i) m = lanes[i] > m ? lanes[i] : m;
   Vf total = simd::zero();
-  for (int i = low; i < high; i += kLanes) {
-    const Vf p = simd::exp(simd::sub(simd::load(score + i), simd::set1(m)));
-    simd::store(score + i, p);
-    total = simd::add(total, p);
+  for (int i = low; i < high; i += kGroup) {
+    Vf p[kVectors];
+    for (int j = 0; j < kVectors; ++j) p[j] = simd::sub(simd::load(score + i + j * kLanes), simd::set1(m));
+    simd::exp_all<true>(p);
+    for (int j = 0; j < kVectors; ++j) {
+      simd::store(score + i + j * kLanes, p[j]);
+      total = simd::add(total, p[j]);
+    }
   }
   *max = m;
   *sum = simd::sum(total);
@@ -191,11 +208,27 @@ void add_values(const KvElement* v, const KvElement* later, int dim, const float
   for (int j = begin; j < end; ++j) {
     if (later != nullptr)
       for (int i = 0; i < V * kLanes; i += 32) __builtin_prefetch(later + j * dim + d + i);
+    // The fewer of the two wait in registers, which leaves the sums theirs.
+    if constexpr (R < V) {
+      Vf probability[R];
 #pragma GCC unroll 8
-    for (int i = 0; i < V; ++i) {
-      const Vf value = load_kv(v + j * dim + d + i * kLanes);
-#pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) acc[r][i] = simd::fma(value, simd::set1(p[r][j]), acc[r][i]);
+      for (int r = 0; r < R; ++r) probability[r] = simd::set1(p[r][j]);
+#pragma GCC unroll 8
+      for (int i = 0; i < V; ++i) {
+        const Vf value = load_kv(v + j * dim + d + i * kLanes);
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) acc[r][i] = simd::fma(value, probability[r], acc[r][i]);
+      }
+    } else {
+      Vf values[V];
+#pragma GCC unroll 8
+      for (int i = 0; i < V; ++i) values[i] = load_kv(v + j * dim + d + i * kLanes);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        const Vf probability = simd::set1(p[r][j]);
+#pragma GCC unroll 8
+        for (int i = 0; i < V; ++i) acc[r][i] = simd::fma(values[i], probability, acc[r][i]);
+      }
     }
   }
   for (int r = 0; r < R; ++r)
@@ -205,7 +238,8 @@ void add_values(const KvElement* v, const KvElement* later, int dim, const float
 template <int R>
 void add_block_values(const KvElement* v, const KvElement* later, int dim, const float* const (&p)[R],
                       int begin, int end, float* const (&output)[R]) {
-  constexpr int kAtOnce = R >= 3 ? 2 : R == 2 ? 4 : 8;
+  constexpr int kWanted = kSumsAtOnce / R;
+  constexpr int kAtOnce = kWanted >= 8 ? 8 : kWanted >= 4 ? 4 : 2;  // what divides the sizes of heads
   int d = 0;
   for (; d + kAtOnce * kLanes <= dim; d += kAtOnce * kLanes)
     add_values<R, kAtOnce>(v, later, dim, p, begin, end, output, d);
@@ -221,8 +255,18 @@ inline void scale_probabilities(const KvElement* v, int dim, float* p) {
   }
 }
 
-/// Outputs of R queries over the blocks of a tile. A block that all of them see whole is read once for all;
-/// others are read query by query, and only as far as the query sees.
+/// What a query sees of the block at `position`: its slots [begin, end).
+struct Slots {
+  int begin;
+  int end;
+};
+inline Slots slots_of(const Query& query, int position) {
+  return {query.begin > position ? query.begin - position : 0,
+          query.end < position + kBlock ? query.end - position : kBlock};
+}
+
+/// Outputs of R queries over the blocks of a tile. Slots that all of them see are read once for all; others, before and
+/// behind, are read query by query.
 template <int R>
 void value_tile(const Chunk& chunk, int first, int dim, int block_begin, int block_end, Tile& tile) {
   for (int block = block_begin; block < block_end; ++block) {
@@ -230,29 +274,35 @@ void value_tile(const Chunk& chunk, int first, int dim, int block_begin, int blo
     const int position = block * kBlock;
     const float* p[R];
     float* output[R];
-    bool whole = true;
+    Slots all = {0, kBlock};
     for (int r = 0; r < R; ++r) {
-      const Query& query = chunk.query[first + r];
       scale_probabilities(v, dim, tile.score[first + r] + position % kTile);
       p[r] = tile.score[first + r] + position % kTile;
       output[r] = tile.output[first + r];
-      whole = whole && query.begin <= position && query.end >= position + kBlock;
+      const Slots slots = slots_of(chunk.query[first + r], position);
+      all.begin = slots.begin > all.begin ? slots.begin : all.begin;
+      all.end = slots.end < all.end ? slots.end : all.end;
     }
-    if (whole) {
-      const bool fetch = first == 0 && block + kBlocksAhead < block_end;
-      const KvElement* later =
-          fetch ? chunk.v_cache + chunk.table[block + kBlocksAhead] * chunk.block_stride : nullptr;
-      add_block_values<R>(v, later, dim, p, 0, kBlock, output);
+    const auto add_others = [&](Slots where) {
+      for (int r = 0; r < R; ++r) {
+        const Slots slots = slots_of(chunk.query[first + r], position);
+        const int begin = slots.begin > where.begin ? slots.begin : where.begin;
+        const int end = slots.end < where.end ? slots.end : where.end;
+        const float* const p1[1] = {p[r]};
+        float* const output1[1] = {output[r]};
+        if (begin < end) add_block_values<1>(v, nullptr, dim, p1, begin, end, output1);
+      }
+    };
+    if (all.begin >= all.end) {
+      add_others({0, kBlock});
       continue;
     }
-    for (int r = 0; r < R; ++r) {
-      const Query& query = chunk.query[first + r];
-      const int begin = query.begin > position ? query.begin - position : 0;
-      const int end = query.end < position + kBlock ? query.end - position : kBlock;
-      const float* const p1[1] = {p[r]};
-      float* const output1[1] = {output[r]};
-      if (begin < end) add_block_values<1>(v, nullptr, dim, p1, begin, end, output1);
-    }
+    if (all.begin > 0) add_others({0, all.begin});
+    const bool fetch = first == 0 && block + kBlocksAhead < block_end;
+    const KvElement* later =
+        fetch ? chunk.v_cache + chunk.table[block + kBlocksAhead] * chunk.block_stride : nullptr;
+    add_block_values<R>(v, later, dim, p, all.begin, all.end, output);
+    if (all.end < kBlock) add_others({all.end, kBlock});
   }
 }
 
@@ -284,18 +334,27 @@ void tile_of_queries(const met::AttentionArgs& args, const Chunk& chunk, int fir
 
 void attend_tile(const met::AttentionArgs& args, const Chunk& chunk, std::int32_t tile_begin, Tile& tile) {
   int r = 0;
+  if constexpr (kQueriesAtOnce == 6)
+    for (; r + 6 <= chunk.count; r += 6) tile_of_queries<6>(args, chunk, r, tile_begin, tile);
   for (; r + 4 <= chunk.count; r += 4) tile_of_queries<4>(args, chunk, r, tile_begin, tile);
   if (chunk.count - r == 3) tile_of_queries<3>(args, chunk, r, tile_begin, tile);
   if (chunk.count - r == 2) tile_of_queries<2>(args, chunk, r, tile_begin, tile);
   if (chunk.count - r == 1) tile_of_queries<1>(args, chunk, r, tile_begin, tile);
 }
 
-/// into = into + one tile's result; both weighed by e^(their maximum - the larger maximum).
+/// into = into + one tile's result; both weighed by e^(their maximum - the larger maximum), of which one is 1.
 void combine(Partial into, float max, float sum, const float* output, int dim) {
-  const float m = *into.max > max ? *into.max : max;
-  const float a = exp1(*into.max - m);
-  const float b = exp1(max - m);
-  *into.max = m;
+  if (*into.max == kMinusInfinity) {  // nothing yet
+    *into.max = max;
+    *into.sum = sum;
+    std::memcpy(into.output, output, static_cast<std::size_t>(dim) * sizeof(float));
+    return;
+  }
+  const bool older = *into.max > max;
+  const float weight = exp1(older ? max - *into.max : *into.max - max);
+  const float a = older ? 1.0F : weight;
+  const float b = older ? weight : 1.0F;
+  *into.max = older ? *into.max : max;
   *into.sum = *into.sum * a + sum * b;
   for (int d = 0; d < dim; d += kLanes) {
     const Vf old = simd::mul(simd::load(into.output + d), simd::set1(a));

@@ -383,28 +383,49 @@ inline std::int32_t sum(Vi v) {
 }
 #endif
 
-/// e^x to about 2 ulp; 0 below -86.9, infinity above 88.7; NaN stays NaN.
+/// x[i] = e^x[i] to about 2 ulp for N vectors: 0 below -86.9, NaN stays NaN; infinity above 88.7 unless Negative, which
+/// promises x <= 0 and saves the operations. Step by step over all N, for one alone waits for its own results.
 /// Cody and Waite's reduction to |r| <= ln 2 / 2, then the Taylor polynomial of degree 7.
-inline Vf exp(Vf x) {
+template <bool Negative, int N>
+inline void exp_all(Vf (&x)[N]) {
+  static constexpr float kTerms[] = {
+      1.38888889e-3F, 8.33333333e-3F, 4.16666667e-2F, 1.66666667e-1F, 0.5F, 1.0F, 1.0F};
   const Vf low = set1(-86.9F);
-  const Vf bounded = min(set1(88.72284F), max(low, x));
-  const Vi n = to_int(mul(bounded, set1(1.44269504F)));
-  const Vf nf = to_float(n);
-  Vf r = fma(nf, set1(-0.693145752F), bounded);
-  r = fma(nf, set1(-1.42860677e-6F), r);
-  Vf p = set1(1.98412698e-4F);
-  p = fma(p, r, set1(1.38888889e-3F));
-  p = fma(p, r, set1(8.33333333e-3F));
-  p = fma(p, r, set1(4.16666667e-2F));
-  p = fma(p, r, set1(1.66666667e-1F));
-  p = fma(p, r, set1(0.5F));
-  p = fma(p, r, set1(1.0F));
-  p = fma(p, r, set1(1.0F));
-  // 2^n in two steps, so that n = 128 does not overflow the exponent on the way.
-  const Vi half = iadd(n, iset1(-1));
-  const Vf scaled = mul(mul(p, set1(2.0F)), as_float(shift_left32(iadd(half, iset1(127)), 23)));
-  const Vf low_zero = select_less(x, low, zero(), scaled);
-  return select_less(set1(88.72284F), x, set1(bits_to_float(0x7F800000U)), low_zero);
+  const Vf high = set1(88.72284F);
+  Vf r[N];
+  Vi n[N];
+#pragma GCC unroll 4
+  for (int i = 0; i < N; ++i) {
+    r[i] = Negative ? x[i] : min(high, max(low, x[i]));
+    n[i] = to_int(mul(r[i], set1(1.44269504F)));
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < N; ++i) r[i] = fma(to_float(n[i]), set1(-0.693145752F), r[i]);
+#pragma GCC unroll 4
+  for (int i = 0; i < N; ++i) r[i] = fma(to_float(n[i]), set1(-1.42860677e-6F), r[i]);
+  Vf p[N];
+#pragma GCC unroll 4
+  for (int i = 0; i < N; ++i) p[i] = set1(1.98412698e-4F);
+#pragma GCC unroll 8
+  for (const float term : kTerms) {
+#pragma GCC unroll 4
+    for (int i = 0; i < N; ++i) p[i] = fma(p[i], r[i], set1(term));
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < N; ++i) {
+    // 2^n in two steps, so that n = 128 does not overflow the exponent on the way.
+    const Vf scaled = Negative
+                          ? mul(p[i], as_float(shift_left32(iadd(n[i], iset1(127)), 23)))
+                          : mul(mul(p[i], set1(2.0F)), as_float(shift_left32(iadd(n[i], iset1(126)), 23)));
+    const Vf bounded = select_less(x[i], low, zero(), scaled);
+    x[i] = Negative ? bounded : select_less(high, x[i], set1(bits_to_float(0x7F800000U)), bounded);
+  }
+}
+
+inline Vf exp(Vf x) {
+  Vf one[1] = {x};
+  exp_all<false>(one);
+  return one[0];
 }
 
 inline Vf silu(Vf x) { return div(x, add(set1(1.0F), exp(sub(zero(), x)))); }
