@@ -73,6 +73,7 @@ bool EngineLoop::tick() {
     moved |= work || !slot.plan.preempt.empty() || slot.plan.drop >= 0;
     slai_skips_ = slot.plan.slai_skipped ? slai_skips_ + 1 : 0;
     numbers_.stats.slai_infeasible = slot.plan.slai_infeasible;
+    if (!was_idle && waiting) observe_overlap();
     commit(slot);
     if (work) {
       slot.started_us = clock_.now_us();
@@ -331,6 +332,20 @@ void EngineLoop::fail_all(const Error& error) {
 
 std::int64_t EngineLoop::count(const std::vector<SeqIndex>& list, SeqState state) const {
   return std::ranges::count_if(list, [&](SeqIndex index) { return at(index).state == state; });
+}
+
+/// What keeps this plan from running behind the step in flight: all of it, or rows that depend on a token there (E8).
+void EngineLoop::observe_overlap() {
+  Statistics& stats = numbers_.stats;
+  if (!plan_->empty()) {
+    stats.async_rows_held += std::ranges::count(plan_->waits, WaitReason::kGrammar, &Wait::reason);
+    return;
+  }
+  // A row at its limit waits for nothing but its end (R10): any other reason says more.
+  const auto told = [](const Wait& wait) { return wait.reason != WaitReason::kLimit; };
+  const auto first = std::ranges::find_if(plan_->waits, told);
+  const WaitReason why = first == plan_->waits.end() ? WaitReason::kLimit : first->reason;
+  ++stats.async_drains[static_cast<std::size_t>(why)];
 }
 
 void EngineLoop::publish_numbers() {

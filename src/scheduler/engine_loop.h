@@ -67,6 +67,7 @@ class EngineLoop {
   int queued_choices(const Sequence& lead) const;
   void fail_all(const Error& error);
   std::int64_t count(const std::vector<SeqIndex>& list, SeqState state) const;
+  void observe_overlap();
   void publish_numbers();
 
   // commit.cpp: carries a plan out (S2)

@@ -129,8 +129,11 @@ struct Statistics {
   std::int64_t spill_failures = 0;
   std::int64_t checkpoints_stored = 0;  ///< of recurrent state (H4)
   std::int64_t checkpoints_restored = 0;
-  bool slai_infeasible = false;  ///< gauge: decode alone misses the deadline (S12)
-  double device_idle_s = 0;      ///< gaps between steps while work existed
+  std::array<std::int64_t, kWaitReasons>
+      async_drains{};  ///< at depth 2: ticks without a step behind the one in flight, by why (E8)
+  std::int64_t async_rows_held = 0;  ///< and rows left out of a step for a token in flight
+  bool slai_infeasible = false;      ///< gauge: decode alone misses the deadline (S12)
+  double device_idle_s = 0;          ///< gaps between steps while work existed
   Histogram time_to_first_token{kSecondBounds};
   Histogram inter_token_latency{kSecondBounds};
   Histogram time_per_output_token{kSecondBounds};

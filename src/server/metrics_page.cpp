@@ -99,6 +99,8 @@ void add_work(const Snapshot& s, PrometheusPage& page) {
   page.value("met_steps_total", static_cast<double>(s.steps));
   page.value("met_evictions_total", static_cast<double>(stats.evictions));
   by_class<scheduler::WaitReason>(page, "met_wait_reasons", "reason", stats.waits);
+  by_class<scheduler::WaitReason>(page, "met_async_drains_total", "reason", stats.async_drains);
+  page.value("met_async_rows_held_total", static_cast<double>(stats.async_rows_held));
   page.value("met_slai_infeasible", stats.slai_infeasible ? 1 : 0);
 }
 
