@@ -41,6 +41,8 @@ EngineLoop::EngineLoop(const EngineConfig& config, Inbox& inbox, Executor& execu
   removed_.reserve(rows);
   limbo_.reserve(static_cast<std::size_t>(config.plan.swap_blocks));
   live_views_.reserve(rows);
+  producers_.reserve(rows);
+  keys_.reserve(WaitQueue::kHeadsMax);
   for (StepSlot& slot : slots_) slot.batch.reserve(step_limits(config.plan));
   numbers_.blocks_total = config.plan.blocks_total;
   numbers_.last_progress_us = clock.now_us();
@@ -71,6 +73,7 @@ bool EngineLoop::tick() {
     MET_CHECK(!was_idle || work || moving || !waiting || slot.plan.wake_us >= 0,
               "sequences wait for nothing");  // S20
     moved |= work || !slot.plan.preempt.empty() || slot.plan.drop >= 0;
+    count_producer_waits();
     slai_skips_ = slot.plan.slai_skipped ? slai_skips_ + 1 : 0;
     numbers_.stats.slai_infeasible = slot.plan.slai_infeasible;
     if (!was_idle && waiting) observe_overlap();
@@ -254,6 +257,7 @@ void EngineLoop::build_view() {
   const bool fifo = config_.plan.policy == Policy::kFifo;
   for (const SeqIndex index : queue_.first(fifo ? device_rows_.size() + 1 : WaitQueue::kHeadsMax))
     queued_views_.push_back(wait_view(index, queued_choices(at(index))));
+  find_producers();
   const cache::BlockPool& pool = cache_.pool();
   view_ = {.live = live_views_,
            .parked = parked_views_,
@@ -311,6 +315,47 @@ WaitView EngineLoop::wait_view(SeqIndex index, int rows) {
           ? match.referenced
           : cache_.match(std::span(chain).first(static_cast<std::size_t>(match.blocks - cut))).referenced;
   return view;
+}
+
+/// P10: of each queued head the sequence that will have indexed `producer_tokens` more of its prompt than the index has now:
+/// a live one that computes its own prompt, else a head in front of it. Whole blocks, equal chains.
+void EngineLoop::find_producers() {
+  const PlanConfig& plan = config_.plan;
+  if (!config_.prefix_caching || plan.producer_tokens == 0 || plan.recurrent.on || device_rows_.empty())
+    return;
+  producers_.clear();
+  for (const LiveView& live : live_views_)
+    if (at(live.seq).computed_len < live.prompt_len && live.fork_from < 0 && !live.prompt_logprobs &&
+        !live.paused)
+      producers_.push_back(live.seq);
+  if (producers_.empty() && queued_views_.size() < 2) return;
+  const auto more = static_cast<std::size_t>(plan.blocks_of(plan.producer_tokens));
+  keys_.clear();
+  for (WaitView& view : queued_views_) {
+    const std::vector<Hash128>& chain = at(view.seq).record->chain;
+    const std::size_t last = static_cast<std::size_t>(view.hit_tokens / plan.block_tokens) + more - 1;
+    const bool long_enough = !view.prompt_logprobs && last < chain.size();
+    keys_.push_back({view.seq, long_enough ? chain[last] : Hash128{}});
+    if (!long_enough) continue;
+    view.producer_ticks = at(view.seq).producer_ticks;
+    for (const SeqIndex live : producers_) {
+      const std::vector<Hash128>& other = at(live).chain;
+      if (last < other.size() && other[last] == chain[last]) {
+        view.producer = live;
+        break;
+      }
+    }
+    // Two heads whose chains agree that far behind what is indexed have the same hit, so one key each is enough.
+    const auto equal = [&](const auto& key) { return key.second == chain[last]; };
+    if (view.producer < 0) view.producer = std::ranges::find_if(keys_, equal)->first;
+    if (view.producer == view.seq) view.producer = -1;
+  }
+}
+
+void EngineLoop::count_producer_waits() {
+  for (const Wait& wait : plan_->waits)
+    if (wait.reason == WaitReason::kProducer && at(wait.seq).state == SeqState::kQueued)
+      ++at(wait.seq).producer_ticks;
 }
 
 int EngineLoop::queued_choices(const Sequence& lead) const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "cache/block_cache.h"
@@ -64,6 +65,8 @@ class EngineLoop {
   void find_wake();
   void build_view();
   WaitView wait_view(SeqIndex index, int rows);
+  void find_producers();
+  void count_producer_waits();
   int queued_choices(const Sequence& lead) const;
   void fail_all(const Error& error);
   std::int64_t count(const std::vector<SeqIndex>& list, SeqState state) const;
@@ -177,6 +180,8 @@ class EngineLoop {
   std::vector<LiveView> live_views_;
   std::vector<WaitView> parked_views_;
   std::vector<WaitView> queued_views_;
+  std::vector<std::pair<SeqIndex, Hash128>> keys_;  ///< where a producer's chain has to agree
+  std::vector<SeqIndex> producers_;  ///< live sequences that compute their prompts, as of find_producers()
   View view_;
   PlanScratch scratch_;
 

@@ -63,6 +63,10 @@ struct PlanConfig {
   std::int64_t codispatch_window_us = 100'000;  ///< from the first arrival (P7)
   std::int64_t codispatch_settle_us = 10'000;   ///< without an arrival (P7)
 
+  std::int64_t producer_tokens =
+      512;                     ///< of a prompt that a live one computes too: worth a wait (P10); 0: none is
+  int producer_ticks_max = 8;  ///< that its admission waits for them (P10)
+
   Policy policy = Policy::kFifo;
   std::int64_t tbt_deadline_us = 100'000;  ///< slai: longest wait between two tokens of a stream (S10)
   int slai_skips_max = 8;                  ///< ticks in a row without an admission round (S11)
@@ -129,6 +133,8 @@ struct WaitView {
   std::int64_t outputs_left = 0;  ///< of outputs_max
   std::int64_t recomputed_to = 0;
   std::int64_t accepted_us = 0;
+  SeqIndex producer = -1;  ///< live, or queued in front of it, and about to compute more of its prompt (P10)
+  int producer_ticks = 0;  ///< that it has waited for one
   std::int32_t checkpoint = -1;  ///< with the state at the end of the hit, or -1 (H2)
   std::int64_t hit_tokens = 0;   ///< whole blocks, on the grid, never the whole of `len` (P2)
   int preemptions = 0;           ///< so far

@@ -324,6 +324,13 @@ class Planning {
     return std::max(align_down(budget_ / std::clamp<std::int64_t>(equals, 1, rows_free_), grid), grid);
   }
 
+  /// P10: what this one would compute is about to be in the index.
+  bool waits_for_producer(const WaitView& s) const {
+    if (s.producer < 0 || s.producer_ticks >= config_.producer_ticks_max) return false;
+    return std::ranges::find(view_.live, s.producer, &LiveView::seq) != view_.live.end() ||
+           std::ranges::find(plan_.admit, s.producer, &Admit::seq) != plan_.admit.end();
+  }
+
   /// Takes in one waiting sequence, or says why not.
   bool enter(const WaitView& s, std::vector<Admit>& list, WaitReason& why) {
     if (s.place != SwapPlace::kNone && s.place != SwapPlace::kHost) return why = WaitReason::kSwap, false;
@@ -341,6 +348,7 @@ class Planning {
     const bool alone = view_.live.empty() && plan_.resume.empty() && plan_.admit.empty();
     const bool fits = reserved_ + each - s.hit_referenced + followers <= available_;
     if (!alone && !fits) return why = WaitReason::kCapacity, false;  // S8
+    if (waits_for_producer(s)) return why = WaitReason::kProducer, false;
     list.push_back({s.seq, s.hit_tokens, each, s.checkpoint});
     rows_free_ -= s.rows;
     available_ -= hit - s.hit_referenced;

@@ -42,6 +42,7 @@ struct Sequence {
   int inflight = 0;
   std::int64_t recomputed_to = 0;
   int preemptions = 0;
+  int producer_ticks = 0;  ///< that its admission waited for a producer (P10)
   std::int64_t outputs_at_resume = -1;
   std::int64_t cached = -1;  ///< hit of the first admission, -1 before it (R12)
   std::int64_t prompt_logprobs_done = 0;

@@ -148,6 +148,20 @@ TEST(Simulate, ASecondTurnFindsQuestionAndAnswer) {  // B5, P2
   EXPECT_EQ(run(trace, off).hit_tokens, 0);
 }
 
+TEST(Simulate, ABurstWithOneSystemPromptComputesItOnce) {  // P10
+  std::vector<TracedRequest> trace;
+  for (std::uint64_t i = 0; i < 8; ++i) trace.push_back(request(0, {{1, 2000}, {10 + i, 40}}, 100 + i, 8));
+  SimulationOptions options = options_of();
+  options.engine.plan.producer_tokens = 0;
+  const Simulated each = run(trace, options);
+  options.engine.plan.producer_tokens = 512;
+  const Simulated once = run(trace, options);
+  EXPECT_EQ(once.hit_tokens, 7 * 2000);
+  EXPECT_LT(each.hit_tokens, once.hit_tokens);
+  EXPECT_LT(once.all.first_token.most(), each.all.first_token.most() / 2);
+  EXPECT_LT(once.all.first_token.percentile(0.5), each.all.first_token.percentile(0.5));
+}
+
 TEST(Simulate, EqualInputGivesEqualOutput) {
   const std::vector<TracedRequest> trace = conversations(600, 20, 3);
   SimulationOptions options = options_of();

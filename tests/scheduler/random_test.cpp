@@ -76,6 +76,8 @@ class Driver {
     plan.kv_admit_watermark = chance(70) ? between(0, 6) : between(0, 32);
     plan.chunk_grid_tokens = chance(30) ? 8 : 4;
     plan.resume_immunity_tokens = chance(50) ? 4 : 64;
+    if (chance(50)) plan.producer_tokens = between(0, 24);
+    plan.producer_ticks_max = between(0, 8);
     plan.step_max_us = chance(50) ? 5000 : 0;
     plan.policy = chance(50) ? Policy::kSlai : Policy::kFifo;
     plan.tbt_deadline_us = between(1, 8) * 1000;

@@ -150,6 +150,7 @@ bool Simulation::tick() {
     skips_ = loop_->plan().slai_skipped ? skips_ + 1 : 0;
     EXPECT_LE(skips_, options_.plan.slai_skips_max) << "S11 at tick " << ticks_;
     check_wave();
+    check_producer_waits();
     write_plan(line);
   } else {
     line += "fault | ";
@@ -208,6 +209,14 @@ void Simulation::check_wave() const {
     EXPECT_EQ(row.begin, wave.front().begin) << "P6 at tick " << ticks_;
     EXPECT_EQ(row.end, wave.front().end) << "P6 at tick " << ticks_;
     EXPECT_TRUE(row.begin > 0 || mode.codispatch || mode.first_chunk) << "P4 at tick " << ticks_;
+  }
+}
+
+void Simulation::check_producer_waits() {
+  for (const Wait& wait : loop_->plan().waits) {
+    const Sequence& s = loop_->sequences()[static_cast<std::size_t>(wait.seq)];
+    if (wait.reason != WaitReason::kProducer || s.state != SeqState::kQueued) continue;
+    EXPECT_LE(++producer_waits_[s.number], options_.plan.producer_ticks_max) << "P10 at tick " << ticks_;
   }
 }
 

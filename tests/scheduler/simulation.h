@@ -102,6 +102,7 @@ class Simulation {
 
   std::string name_of(SeqIndex seq) const;
   void check_wave() const;
+  void check_producer_waits();
   void write_plan(std::string& line) const;
   void write_settled(std::string& line) const;
   void read_events(std::string& line);
@@ -123,7 +124,8 @@ class Simulation {
   std::vector<std::string> commands_;  ///< since the last tick
   std::string trace_;
   int ticks_ = 0;
-  int skips_ = 0;  ///< ticks in a row without an admission round (S11)
+  std::map<std::uint64_t, int> producer_waits_;  ///< of each queued request
+  int skips_ = 0;                                ///< ticks in a row without an admission round (S11)
 };
 
 /// Compares with tests/scheduler/traces/<name>.txt; with --update-traces on the command line it writes the
