@@ -26,7 +26,7 @@ constexpr std::size_t kHeaderBytes = 64;
 
 std::array<std::byte, kHeaderBytes> header_of(const RepackCache::Key& key, std::size_t bytes) {
   std::array<std::byte, kHeaderBytes> header{};
-  std::memcpy(header.data(), "METPACK1", 8);
+  std::memcpy(header.data(), "METPACK2", 8);
   std::memcpy(header.data() + 8, &bytes, 8);
   std::memcpy(header.data() + 16, key.data(), 16);
   return header;

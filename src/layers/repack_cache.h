@@ -17,7 +17,7 @@ namespace met::layers {
 /// checkpoint, instruction set or packing has another name. Each piece carries its hash, so that a damaged file costs
 /// a packing and never a weight.
 ///
-///     File   64 bytes: "METPACK1", u64 bytes of all matrices, key, zeros; then each matrix: its bytes, and a u64 XXH3 a
+///     File   64 bytes: "METPACK2", u64 bytes of all matrices, key, zeros; then each matrix: its bytes, and a u64 XXH3 a
 ///            piece of kPieceBytes. Little-endian. Written beside its name and renamed when whole.
 class RepackCache {
  public:

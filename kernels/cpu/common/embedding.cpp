@@ -7,21 +7,23 @@ namespace {
 
 template <class F>
 struct Quantised {
-  static std::size_t tile_bytes(std::int64_t k) { return F::tile_bytes(k); }
-  static void row(const std::uint8_t* tile, int c, std::int64_t dim, float* y) {
+  static void row(const std::uint8_t* table, std::int64_t id, std::int64_t dim, float* y) {
+    const std::uint8_t* tile = table + static_cast<std::size_t>(id / packed::kColumns) * F::tile_bytes(dim);
     for (std::int64_t b = 0; b < dim / packed::kBlock; ++b)
-      F::column(F::at(tile, b), c, y + b * packed::kBlock);
+      F::column(F::at(tile, b), static_cast<int>(id % packed::kColumns), y + b * packed::kBlock);
   }
 };
 
 template <class T>
 struct Plain {
   using Element = typename T::Element;
-  static std::size_t tile_bytes(std::int64_t k) { return packed::Floats<T>::tile_bytes(k); }
-  static void row(const std::uint8_t* tile, int c, std::int64_t dim, float* y) {
-    const auto* p = reinterpret_cast<const Element*>(tile) + c;
+  static void row(const std::uint8_t* table, std::int64_t id, std::int64_t dim, float* y) {
+    const auto in_pair = static_cast<int>(id % packed::kPairColumns);
+    const Element* p = reinterpret_cast<const Element*>(table) +
+                       id / packed::kPairColumns * packed::kPairColumns * dim +
+                       T::place(in_pair / packed::kColumns, in_pair % packed::kColumns);
     for (std::int64_t i = 0; i < dim; ++i) {
-      alignas(64) Element padded[simd::kLanes] = {p[i * packed::kColumns]};
+      alignas(64) Element padded[simd::kLanes] = {p[i * packed::kPairColumns]};
       alignas(64) float values[simd::kLanes];
       simd::store(values, T::widen(padded));
       y[i] = values[0];
@@ -40,9 +42,7 @@ void embed(const met::EmbeddingArgs& args, const MetCpuContext* ctx) {
       std::memset(y, 0, static_cast<std::size_t>(args.dim) * sizeof(float));
       continue;
     }
-    const std::uint8_t* tile =
-        table + static_cast<std::size_t>(id / packed::kColumns) * Table::tile_bytes(args.dim);
-    Table::row(tile, static_cast<int>(id % packed::kColumns), args.dim, y);
+    Table::row(table, id, args.dim, y);
     if (args.scale != 1.0F)
       for (std::int64_t i = 0; i < args.dim; ++i) y[i] *= args.scale;
   }

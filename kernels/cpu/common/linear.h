@@ -239,6 +239,7 @@ struct Int8 {
   static bool in_place(const met::LinearArgs&) { return false; }
   static constexpr bool kUnpacks = !F::kCheap || tiles::kHas;
   static constexpr int kRows = kRowsAtOnce;
+  static constexpr int kTilesAtOnce = 1;
 
   template <int R>
   static void tile(const std::uint8_t* weights, const void* const (&rows)[R], std::int64_t k, float* out) {
@@ -329,16 +330,21 @@ struct FloatRows {
   static constexpr bool kUnpacks = false;
   /// On AVX2 six rows and two vectors of columns are twelve sums: eight would not cover the latency of a sum.
   static constexpr int kRows = kLanes == 8 ? 6 : kRowsAtOnce;
+  static constexpr int kTilesAtOnce = 1;
 };
 
-/// Weights widened to f32 times f32 activations. F::Wide(tile, b) widens the 32 k of block b.
+/// Weights widened to f32 times f32 activations, kTilesAtOnce tiles together. F::Wide(tile, b) widens the 32 k of block b.
 template <class F>
 struct Float : FloatRows {
+  static constexpr int kTilesAtOnce = F::kTilesAtOnce;
+  static constexpr int kRows = kTilesAtOnce == 1 ? FloatRows::kRows : kLanes == 16 ? 8 : kLanes == 8 ? 3 : 2;
   static std::size_t tile_bytes(std::int64_t k) { return F::tile_bytes(k); }
 
+  /// out[tile][r][16].
   template <int R>
   static void tile(const std::uint8_t* weights, const void* const (&rows)[R], std::int64_t k, float* out) {
-    Vf acc[kParts][R];
+    constexpr int kAll = kTilesAtOnce * kParts;
+    Vf acc[kAll][R];
     for (auto& part : acc)
       for (Vf& v : part) v = simd::zero();
     for (std::int64_t b = 0; b * 32 < k; ++b) {
@@ -348,25 +354,40 @@ struct Float : FloatRows {
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) x[r] = static_cast<const float*>(rows[r]) + b * 32;
       for (int i = 0; i < count; ++i) {
-        Vf w[kParts];
+        // The fewer of the two wait in registers, which leaves the sums theirs.
+        if constexpr (R < kAll) {
+          Vf value[R];
 #pragma GCC unroll 8
-        for (int h = 0; h < kParts; ++h) w[h] = wide.load(i, h);
+          for (int r = 0; r < R; ++r) value[r] = simd::set1(x[r][i]);
 #pragma GCC unroll 8
-        for (int r = 0; r < R; ++r) {
-          const Vf value = simd::set1(x[r][i]);
+          for (int h = 0; h < kAll; ++h) {
+            const Vf w = wide.load(i, h);
 #pragma GCC unroll 8
-          for (int h = 0; h < kParts; ++h) acc[h][r] = simd::fma(w[h], value, acc[h][r]);
+            for (int r = 0; r < R; ++r) acc[h][r] = simd::fma(w, value[r], acc[h][r]);
+          }
+        } else {
+          Vf w[kAll];
+#pragma GCC unroll 8
+          for (int h = 0; h < kAll; ++h) w[h] = wide.load(i, h);
+#pragma GCC unroll 8
+          for (int r = 0; r < R; ++r) {
+            const Vf value = simd::set1(x[r][i]);
+#pragma GCC unroll 8
+            for (int h = 0; h < kAll; ++h) acc[h][r] = simd::fma(w[h], value, acc[h][r]);
+          }
         }
       }
     }
-    for (int h = 0; h < kParts; ++h)
-      for (int r = 0; r < R; ++r) simd::store(out + r * kColumns + h * kLanes, acc[h][r]);
+    for (int h = 0; h < kAll; ++h)
+      for (int r = 0; r < R; ++r)
+        simd::store(out + (h / kParts * R + r) * kColumns + h % kParts * kLanes, acc[h][r]);
   }
 };
 
 /// Any format of packed.h for `Float`.
 template <class F>
 struct Dequantised {
+  static constexpr int kTilesAtOnce = 1;
   static std::size_t tile_bytes(std::int64_t k) { return F::tile_bytes(k); }
   struct Wide {
     alignas(64) float w[32][kColumns];
@@ -442,6 +463,7 @@ Rows prepare_rows(const met::LinearArgs& args, const MetCpuContext* ctx, std::in
   return {to, stride};
 }
 
+/// R rows times the unit at `tile`: gate and up, one tile, or the two of a pair.
 template <class K, int R>
 void multiply(const met::LinearArgs& args, const Rows& prepared, const std::uint8_t* tile, std::int64_t r,
               std::int64_t c, std::int64_t columns, bool gated) {
@@ -449,9 +471,12 @@ void multiply(const met::LinearArgs& args, const Rows& prepared, const std::uint
   const void* rows[R];
   for (int i = 0; i < R; ++i) rows[i] = prepared[r + i];
   K::template tile<R>(tile, rows, args.k, sums[0]);
-  if (gated) K::template tile<R>(tile + K::tile_bytes(args.k), rows, args.k, sums[1]);
-  for (int i = 0; i < R; ++i)
+  if (gated && K::kTilesAtOnce == 1) K::template tile<R>(tile + K::tile_bytes(args.k), rows, args.k, sums[1]);
+  for (int i = 0; i < R; ++i) {
     finish(args, r + i, c, sums[0] + i * kColumns, gated ? sums[1] + i * kColumns : nullptr, columns);
+    if (K::kTilesAtOnce == 2 && !gated && c + kColumns < columns)
+      finish(args, r + i, c + kColumns, sums[1] + i * kColumns, nullptr, columns);
+  }
 }
 
 constexpr std::int64_t kRowChunk = 64;
@@ -505,13 +530,14 @@ void multiply_units(const met::LinearArgs& args, const Rows& prepared, const std
       return;
     }
   }
-  for (std::int64_t u = unit; u < unit_end; ++u) {
+  for (std::int64_t u = unit; u < unit_end; u += gated ? 1 : K::kTilesAtOnce) {
     const std::uint8_t* tile = weights + static_cast<std::size_t>(u) * unit_bytes;
     const std::int64_t c = u * kColumns;
     std::int64_t r = row_begin;
     for (; r + K::kRows <= row_end; r += K::kRows)
       multiply<K, K::kRows>(args, prepared, tile, r, c, columns, gated);
-    for (; r + 4 <= row_end; r += 4) multiply<K, 4>(args, prepared, tile, r, c, columns, gated);
+    if constexpr (K::kRows > 4)
+      for (; r + 4 <= row_end; r += 4) multiply<K, 4>(args, prepared, tile, r, c, columns, gated);
     for (; r + 2 <= row_end; r += 2) multiply<K, 2>(args, prepared, tile, r, c, columns, gated);
     if (r < row_end) multiply<K, 1>(args, prepared, tile, r, c, columns, gated);
   }
@@ -539,6 +565,7 @@ void run(const met::LinearArgs& args, const Matrices& matrices, const MetCpuCont
   std::int64_t group = fair / 16 > least ? fair / 16 : least;
   group = group < fair ? group : fair;
   group = group < 1 ? 1 : group;
+  if constexpr (K::kTilesAtOnce == 2) group += group % 2;      // pairs stay whole
   if constexpr (K::kUnpacks) group += group % kUnpackedTiles;  // a tile alone would be multiplied twice
   const std::int64_t groups = (units + group - 1) / group;
 

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "ops/linear/tile_writer.h"
 
@@ -14,6 +15,7 @@ struct Format {
   std::string_view module, entry, entry_f32, embedding_entry;
   std::size_t (*tile_bytes)(std::int64_t k);
   TileWriter write;
+  int together = 1;  ///< tiles whose k alternate: `write` gets the first of them and columns of them all
 };
 
 /// Bytes of a tile a block of `Elements` k.
@@ -29,11 +31,11 @@ std::size_t e4m3_bytes(std::int64_t k) {
 
 constexpr Format kFormats[] = {
     {DType::kF32, "linear_float", "linear_f32", "linear_f32", "embedding_f32", block_bytes<64, 1>,
-     write_floats<4>},
+     write_floats<4>, 2},
     {DType::kF16, "linear_float", "linear_f16", "linear_f16", "embedding_f16", block_bytes<32, 1>,
-     write_floats<2>},
+     write_floats<2>, 2},
     {DType::kBF16, "linear_float", "linear_bf16", "linear_bf16", "embedding_bf16", block_bytes<32, 1>,
-     write_floats<2>},
+     write_bf16, 2},
     {DType::kF8E4M3, "linear_e4m3", "linear_e4m3", "linear_e4m3", "", e4m3_bytes, write_e4m3},
     {DType::kQ4_0, "linear_q4x32", "linear_q4_0", "linear_q4_0_f32", "embedding_q4_0", block_bytes<288, 32>,
      write_q4_0},
@@ -116,7 +118,8 @@ Result<LinearPack> plan_linear_pack(DType type, std::int64_t n, std::int64_t k, 
   pack.embedding_module = "embedding";
   pack.embedding_entry = format->embedding_entry;
   const std::int64_t columns = gated ? n / 2 : n;
-  pack.tiles = (columns + kTileColumns - 1) / kTileColumns * (gated ? 2 : 1);
+  const std::int64_t units = (columns + kTileColumns - 1) / kTileColumns;
+  pack.tiles = gated ? 2 * units : (units + format->together - 1) / format->together * format->together;
   pack.tile_bytes = format->tile_bytes(k);
   pack.packed_bytes = static_cast<std::size_t>(pack.tiles) * pack.tile_bytes;
   // int8: 48 bytes a block of 32, where signed bytes meet 16 bits 80; f32: the row itself.
@@ -131,16 +134,24 @@ Result<LinearPack> plan_linear_pack(DType type, std::int64_t n, std::int64_t k, 
 void pack_linear(const LinearPack& pack, std::span<const LinearPart> parts, std::byte* packed,
                  std::int64_t tile_begin, std::int64_t tile_end) {
   const Format& format = *find(pack.type);
+  const std::vector<std::byte> zeros(
+      format.together > 1 ? bytes_of(pack.type, static_cast<std::size_t>(pack.k)) : 0);
   for (std::int64_t tile = tile_begin; tile < tile_end; ++tile) {
-    std::byte* to = packed + static_cast<std::size_t>(tile) * pack.tile_bytes;
-    std::memset(to, 0, pack.tile_bytes);
-    for (std::int64_t c = 0; c < kTileColumns; ++c)
-      if (const SourceRow source = source_row(pack, parts, tile, c); source.part != nullptr) {
-        const LinearPart& part = *source.part;
-        format.write(part.rows + static_cast<std::size_t>(source.row) * part.row_bytes, pack.k,
-                     static_cast<int>(c), to);
-        if (!part.scales.values.empty()) scale_e4m3(part.scales, source.row, pack.k, static_cast<int>(c), to);
+    const std::int64_t first = tile / format.together * format.together;
+    const auto offset = static_cast<int>((tile - first) * kTileColumns);
+    std::byte* to = packed + static_cast<std::size_t>(first) * pack.tile_bytes;
+    if (format.together == 1) std::memset(to, 0, pack.tile_bytes);
+    for (std::int64_t c = 0; c < kTileColumns; ++c) {
+      const SourceRow source = source_row(pack, parts, tile, c);
+      const int column = offset + static_cast<int>(c);
+      if (source.part == nullptr) {
+        if (format.together > 1) format.write(zeros.data(), pack.k, column, to);
+        continue;
       }
+      const LinearPart& part = *source.part;
+      format.write(part.rows + static_cast<std::size_t>(source.row) * part.row_bytes, pack.k, column, to);
+      if (!part.scales.values.empty()) scale_e4m3(part.scales, source.row, pack.k, column, to);
+    }
   }
 }
 

@@ -25,8 +25,9 @@ inline constexpr std::int64_t kTileColumns = 16;
 /// Layout   `tiles` tiles of `tile_bytes`, one after the other. A tile holds kTileColumns rows of W, block of
 /// 32
 ///          k after block, scales in front of the quants of a block; quants lie so that 4 consecutive k of 16
-///          columns are 64 consecutive bytes (kernels/cpu/common/packed.h has each format's block). Float
-///          types: [k][16]. Rows beyond n and k beyond K are zeros.
+///          columns are 64 consecutive bytes (kernels/cpu/common/packed.h has each format's block). F32, F16 and
+///          BF16: tiles in pairs, the bytes of both k after k (kernels/cpu/common/floats.h); their number is even. Rows
+///          beyond n and k beyond K are zeros.
 /// Parts    are stacked without gaps: row r of part p is column offset(p) + r of the output, offset(p) the
 /// sum
 ///          of the n before it, whatever kTileColumns is.

@@ -13,11 +13,16 @@ namespace met::ops {
 
 using TileWriter = void (*)(const std::byte* row, std::int64_t k, int c, std::byte* tile);
 
+/// `tile` is a pair of tiles, c of its 32 columns: [k][2][16].
 template <std::size_t Bytes>
 void write_floats(const std::byte* row, std::int64_t k, int c, std::byte* tile) {
   for (std::int64_t i = 0; i < k; ++i)
-    std::memcpy(tile + (static_cast<std::size_t>(i) * 16 + static_cast<std::size_t>(c)) * Bytes,
+    std::memcpy(tile + (static_cast<std::size_t>(i) * 32 + static_cast<std::size_t>(c)) * Bytes,
                 row + static_cast<std::size_t>(i) * Bytes, Bytes);
+}
+/// The same: [k][16][2].
+inline void write_bf16(const std::byte* row, std::int64_t k, int c, std::byte* tile) {
+  write_floats<2>(row, k, c % 16 * 2 + c / 16, tile);
 }
 /// Scales become 1, or NaN where a group holds a NaN code; scale_e4m3 then multiplies them by those of row `row`.
 void write_e4m3(const std::byte* row, std::int64_t k, int c, std::byte* tile);
