@@ -16,6 +16,23 @@ macro(met_selection variable environment default what)
   string(REPLACE ";" "," _selected_${what} "${_chosen}")
 endmacro()
 
+# Name of the program that builds kernels: here, or a build of its own where this one is for another machine.
+function(met_kernelc out)
+  if(NOT CMAKE_CROSSCOMPILING)
+    set(${out} kernelc PARENT_SCOPE)
+    return()
+  endif()
+  set(tools ${CMAKE_BINARY_DIR}/tools)
+  set(program ${tools}/src/kernelc/kernelc)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/core/* ${CMAKE_SOURCE_DIR}/src/closure/*
+       ${CMAKE_SOURCE_DIR}/src/kernelc/*)
+  add_custom_command(OUTPUT ${program}
+    COMMAND ${CMAKE_COMMAND} -S ${CMAKE_SOURCE_DIR} -B ${tools} -G ${CMAKE_GENERATOR} -DCMAKE_BUILD_TYPE=Dev -DMET_TOOLS_ONLY=ON
+    COMMAND ${CMAKE_COMMAND} --build ${tools} --target kernelc
+    DEPENDS ${sources} COMMENT "Building kernelc for this machine" VERBATIM)
+  set(${out} ${program} PARENT_SCOPE)
+endfunction()
+
 function(met_kernel_table out_table out_archive)
   find_program(MET_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin /usr/local/cuda/bin)
   set(default_hw cpu)
@@ -31,7 +48,8 @@ function(met_kernel_table out_table out_archive)
   set(table ${out}/kernel_table.cpp)
   set(archive ${out}/libmet_kernel_objects.a)
   # Kernels are compiled without sanitizers, so all build folders share one cache of objects.
-  set(command kernelc --tree ${CMAKE_SOURCE_DIR}/kernels --out ${out} --cache ${CMAKE_SOURCE_DIR}/build/kernel-cache
+  met_kernelc(kernelc)
+  set(command ${kernelc} --tree ${CMAKE_SOURCE_DIR}/kernels --out ${out} --cache ${CMAKE_SOURCE_DIR}/build/kernel-cache
       --hw ${_selected_hw} --model ${_selected_model} --quant ${_selected_quant} --cxx ${CMAKE_CXX_COMPILER} --ar ${CMAKE_AR})
   if(_implicit)
     string(REPLACE ";" "," defaults "${_implicit}")
@@ -64,7 +82,7 @@ function(met_kernel_table out_table out_archive)
     endif()
   endif()
   file(GLOB_RECURSE tree CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*)
-  add_custom_command(OUTPUT ${outputs} COMMAND ${command} DEPENDS kernelc ${tree}
+  add_custom_command(OUTPUT ${outputs} COMMAND ${command} DEPENDS ${kernelc} ${tree}
                      COMMENT "Building kernels" VERBATIM)
   set(${out_table} ${table} PARENT_SCOPE)
   set(${out_archive} ${archive} PARENT_SCOPE)

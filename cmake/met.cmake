@@ -21,6 +21,7 @@ add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
     add_compile_options(-Wno-psabi)  # a note on an interface that changed in GCC 10
+    add_compile_options(-fsigned-char)  # as on x86-64
   endif()
   # GCC 12 reports these falsely inside its own library headers.
   add_compile_options(-Wno-maybe-uninitialized -Wno-stringop-overflow -Wno-array-bounds -Wno-restrict
@@ -53,6 +54,11 @@ if(MOLD AND NOT CMAKE_CROSSCOMPILING)
 endif()
 
 find_package(Threads REQUIRED)
+
+if(MET_CROSS_LIBRARIES)
+  set(CMAKE_FIND_ROOT_PATH ${MET_CROSS_LIBRARIES})
+  include_directories(SYSTEM ${MET_CROSS_LIBRARIES}/usr/include ${MET_CROSS_LIBRARIES}/usr/include/${CMAKE_LIBRARY_ARCHITECTURE})
+endif()
 
 function(met_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS;PRIVATE_LIBS" ${ARGN})

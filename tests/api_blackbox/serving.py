@@ -24,10 +24,12 @@ def python_with(requirements: pathlib.Path, name: str) -> pathlib.Path:
 
 
 class Server:
-    """One life of `met serve` on a free port, from ready on; its log is read all the time, so that it never waits for us."""
+    """One life of `met serve` on a free port, from ready on; its log is read all the time, so that it never waits for us.
+    `met` is the binary, or a list that begins with what runs it."""
 
     def __init__(self, met, model, *flags):
-        self.process = subprocess.Popen([met, "serve", model, "--port", "0", *flags], stderr=subprocess.PIPE, text=True)
+        met = met if isinstance(met, list) else [met]
+        self.process = subprocess.Popen([*met, "serve", model, "--port", "0", *flags], stderr=subprocess.PIPE, text=True)
         self.log = collections.deque(maxlen=50)
         self.port = None
         for line in self.process.stderr:
