@@ -17,6 +17,7 @@
 #include "core/concat.h"
 #include "core/log.h"
 #include "server/exchange.h"
+#include "server/outbox.h"
 #include "server/read_limit.h"
 #include "server/routes.h"
 #include "server/transport.h"
@@ -81,7 +82,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   awaitable<error_code> read_head();
   awaitable<void> answer(Head head);
   awaitable<error_code> write_all(std::string_view a, std::string_view b = {});
-  error_code write_now(std::string_view& bytes);
+  std::expected<std::size_t, error_code> write_now(std::string_view bytes);
   awaitable<void> refuse(const api::ApiError& error);
   awaitable<void> linger();
   awaitable<void> watch_loop(OneExchange* exchange);
@@ -91,6 +92,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   awaitable<void> skip_body();
 
   Transport stream_;
+  const asio::any_io_executor loop_ = stream_.get_executor();
+  Outbox& outbox_ = Outbox::of(loop_);
   ReadLimit limit_{stream_};
   beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
@@ -104,7 +107,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   std::optional<Wake> watch_ended_;
 };
 
-class Connection::OneExchange final : public Exchange {
+class Connection::OneExchange final : public Exchange, private Outbox::Sender {
  public:
   OneExchange(Connection& connection, Head head)
       : Exchange(std::move(head), connection.stream_.get_executor()), c_(connection), begin_(Clock::now()) {}
@@ -119,7 +122,8 @@ class Connection::OneExchange final : public Exchange {
     asio::co_spawn(c_.stream_.get_executor(), c_.watch_loop(this), asio::detached);
   }
   void begin_stream() override;
-  bool offer(std::string_view bytes) override;
+  void offer(std::string_view bytes) override;
+  bool behind() const override { return !gone_ && !unsent().empty() && !is_linked(); }
   awaitable<bool> flush() override;
   awaitable<bool> end_stream() override;
 
@@ -131,12 +135,14 @@ class Connection::OneExchange final : public Exchange {
 
  private:
   std::string head_text(int status, std::string_view type) const;
+  std::string_view unsent() const { return std::string_view(frames_).substr(sent_); }
+  void send_now() override;
 
   Connection& c_;
   const Clock::time_point begin_;
   std::string pending_head_;
-  std::string frame_;           ///< what `offer` writes
-  std::string_view unwritten_;  ///< of it
+  std::string frames_;    ///< offered, not sent in full
+  std::size_t sent_ = 0;  ///< of them
   std::optional<DumpedExchange> dumped_;
   bool chunked_ = false;
 };
@@ -326,14 +332,13 @@ awaitable<error_code> Connection::write_all(std::string_view a, std::string_view
   co_return code;
 }
 
-/// Writes what the socket takes at once, without a timer and without a suspension; `bytes` keeps the rest.
-error_code Connection::write_now(std::string_view& bytes) {
+/// Writes what the socket takes at once, without a timer and without a suspension.
+std::expected<std::size_t, error_code> Connection::write_now(std::string_view bytes) {
   error_code code;
   const std::size_t size = stream_.write_now(asio::buffer(bytes.data(), bytes.size()), code);
-  if (code) return code;
+  if (code) return std::unexpected(code);
   services_.counters.bytes_out += size;
-  bytes.remove_prefix(size);
-  return code;
+  return size;
 }
 
 /// Answers what never became a request.
@@ -397,34 +402,47 @@ void Connection::OneExchange::begin_stream() {
   pending_head_ += chunked_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
 }
 
-bool Connection::OneExchange::offer(std::string_view bytes) {
-  if (gone_) return true;
+void Connection::OneExchange::offer(std::string_view bytes) {
+  if (gone_) return;
   if (dumped_) dumped_->add(bytes);
-  frame_.assign(pending_head_);
+  if (unsent().empty()) {
+    frames_.clear();
+    sent_ = 0;
+  }
+  frames_ += pending_head_;
   pending_head_.clear();
   if (chunked_) {
     char hex[20];
-    frame_.append(hex, std::to_chars(hex, hex + sizeof hex, bytes.size(), 16).ptr);
-    frame_ += "\r\n";
+    frames_.append(hex, std::to_chars(hex, hex + sizeof hex, bytes.size(), 16).ptr);
+    frames_ += "\r\n";
   }
-  frame_ += bytes;
-  if (chunked_) frame_ += "\r\n";
-  unwritten_ = frame_;
-  if (c_.write_now(unwritten_)) gone_ = true;
-  return gone_ || unwritten_.empty();
+  frames_ += bytes;
+  if (chunked_) frames_ += "\r\n";
+  if (!is_linked()) c_.outbox_.add(*this, c_.loop_);
+}
+
+void Connection::OneExchange::send_now() {
+  const std::expected<std::size_t, error_code> sent = c_.write_now(unsent());
+  gone_ = gone_ || !sent;
+  sent_ += sent.value_or(0);
+  if (gone_ || behind()) wake_.notify();  // whoever waits for more to send goes on with `flush`
 }
 
 awaitable<bool> Connection::OneExchange::flush() {
-  if (gone_ || unwritten_.empty()) co_return !gone_;
-  const error_code code = co_await c_.write_all(unwritten_);
-  unwritten_ = {};
+  if (is_linked()) unlink();
+  if (gone_ || unsent().empty()) co_return !gone_;
+  const error_code code = co_await c_.write_all(unsent());
+  sent_ = frames_.size();
   if (code) gone_ = true;
   co_return !gone_;
 }
 
 awaitable<bool> Connection::OneExchange::end_stream() {
-  if (!gone_ && chunked_) {
-    const error_code code = co_await c_.write_all("0\r\n\r\n");
+  if (is_linked()) unlink();
+  const std::string_view end = chunked_ ? "0\r\n\r\n" : "";
+  if (!gone_ && unsent().size() + end.size() > 0) {
+    const error_code code = co_await c_.write_all(unsent(), end);
+    sent_ = frames_.size();
     if (code) gone_ = true;
   }
   if (dumped_) dumped_->end(status_, !gone_);
@@ -477,8 +495,8 @@ awaitable<void> Connection::stop_watching() {
 }  // namespace
 
 awaitable<bool> Exchange::send(std::string_view bytes) {
-  if (!offer(bytes)) co_await flush();
-  co_return !gone_;
+  offer(bytes);
+  co_return co_await flush();
 }
 
 awaitable<void> Exchange::fail(const api::ApiError& error) {

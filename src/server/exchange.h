@@ -65,12 +65,15 @@ class Exchange {
 
   /// Starts a text/event-stream; the head goes out with the first bytes.
   virtual void begin_stream() = 0;
-  /// Sends what the socket takes at once. False: some is left, `flush` comes before the next offer.
-  virtual bool offer(std::string_view bytes) = 0;
-  /// False: the client has left.
+  /// Sends when the loop has run through all that is ready, together with what is offered until then. What the socket
+  /// does not take, or a client that has left, notifies `wake`.
+  virtual void offer(std::string_view bytes) = 0;
+  /// The socket did not take all that was offered: `flush` comes before the next offer.
+  virtual bool behind() const = 0;
+  /// Sends what was offered. False: the client has left.
   virtual awaitable<bool> flush() = 0;
   virtual awaitable<bool> end_stream() = 0;
-  /// Both, for what is not sent often.
+  /// Offers and flushes, for what is not sent often.
   awaitable<bool> send(std::string_view bytes);
   bool answered() const { return answered_; }
 

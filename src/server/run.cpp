@@ -92,6 +92,18 @@ void Run::keepalive(std::string& out) {
   encoder_->keepalive(out);
 }
 
+void Run::read_ahead_in(Wake& wake, const void* frame) const {
+  const Branch& branch = branches_.front();
+  const auto* const own = reinterpret_cast<const char*>(&encoder_);  // and what follows
+  wake.works_with(
+      {{{.at = frame, .bytes = 256},
+        {.at = own, .bytes = static_cast<std::size_t>(reinterpret_cast<const char*>(this + 1) - own)},
+        {.at = encoder_.get(), .bytes = 256},
+        {.at = &branch, .bytes = sizeof branch},
+        {.at = branch.choices.data(), .bytes = sizeof(Choice)},
+        {.at = branch.generation.get(), .bytes = 128}}});
+}
+
 std::optional<ApiError> Run::submit_some(std::string& out) {
   while (next_prompt_ < work_.prepared.prompts.size() && branches_.size() < kPromptsAtOnce) {
     Branch branch{.prompt = next_prompt_};
@@ -239,14 +251,18 @@ awaitable<bool> serve_run(Exchange& http, Services& met, Run& run) {
       co_return true;
     }
     if (run.stream() && !out.empty()) {
-      if (!streaming) http.begin_stream();
+      if (!streaming) {
+        http.begin_stream();
+        if (!last) run.read_ahead_in(http.wake(), &out);
+      }
       streaming = true;
-      if (!http.offer(out)) co_await http.flush();
+      http.offer(out);
       out.clear();
       if (last && !http.gone()) co_await http.end_stream();
       if (last || http.gone()) break;
     }
     const bool notified = co_await http.wake().wait(Clock::now() + keepalive);
+    if (http.behind()) co_await http.flush();
     if (http.gone()) break;
     if (!notified && run.stream()) run.keepalive(out);
   }

@@ -50,6 +50,8 @@ class Run {
   /// What is awaited once when the answer is whole or has failed, before its last bytes are sent.
   void at_end(Keep keep) { keep_ = std::move(keep); }
   awaitable<std::optional<api::ApiError>> keep();
+  /// What an event of the first stream goes through.
+  void read_ahead_in(Wake& wake, const void* frame) const;
   /// What a stream says after a silence.
   void keepalive(std::string& out);
 

@@ -22,6 +22,8 @@ struct Wake::State : ListHook, std::enable_shared_from_this<State> {
   std::optional<Handler> waiter;
   bool set = false;
 
+  std::array<Memory, kMemories> memory;
+
   std::atomic<bool> told = false;
   std::shared_ptr<State> self;  // while told: of whoever told, then of the loop
   State* next = nullptr;
@@ -54,11 +56,19 @@ class Wake::Loop final : public asio::execution_context::service {
     while (first != nullptr) {
       const std::shared_ptr<State> state = std::move(first->self);
       first = std::exchange(state->next, nullptr);
+      if (first != nullptr) read_ahead(*first);
       // Takes over what was written before a notification that found one on its way.
       state->told.exchange(false, std::memory_order_acq_rel);
       state->set = true;
       resume(*state, true);
     }
+  }
+
+  static void read_ahead(const State& state) {
+    constexpr std::size_t kLine = 64;
+    for (const Memory& memory : state.memory)
+      for (std::size_t i = 0; i < memory.bytes; i += kLine)
+        __builtin_prefetch(static_cast<const char*>(memory.at) + i, /*rw=*/1);
   }
 
   /// The loop is being destroyed: what still waits goes with it.
@@ -86,6 +96,8 @@ Wake::Wake(const asio::any_io_executor& loop)
 std::function<void()> Wake::notifier() const {
   return [state = state_] { tell(state); };
 }
+
+void Wake::works_with(const std::array<Memory, kMemories>& memory) { state_->memory = memory; }
 
 void Wake::tell(const std::shared_ptr<State>& state) { state->loop.add(state); }
 

@@ -1,6 +1,7 @@
 // A coroutine that waits for something that another thread will tell it.
 #pragma once
 
+#include <array>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -25,6 +26,15 @@ class Wake {
   /// Wakes the waiter; may be called from any thread, and after the Wake is gone.
   std::function<void()> notifier() const;
   void notify() { tell(state_); }
+
+  /// What the waiter works with. Read ahead while the one that is woken before it runs; it may be gone by then, its
+  /// address is all that counts.
+  struct Memory {
+    const void* at = nullptr;
+    std::size_t bytes = 0;
+  };
+  static constexpr std::size_t kMemories = 8;
+  void works_with(const std::array<Memory, kMemories>& memory);
 
   /// Returns at the next notification or at `deadline`. True: notified.
   awaitable<bool> wait(Clock::time_point deadline) {
