@@ -104,34 +104,10 @@ __device__ inline void load_shared(std::uint32_t* words, const void* at) {
   }
 }
 
-/// How a block of keys or values is read: from memory, or from shared memory that it was copied to.
-struct FromMemory {
-  template <int Bytes>
-  __device__ static void load(std::uint32_t* words, const char* at) {
-    load_stream<Bytes>(words, at);
-  }
-};
-struct FromShared {
-  template <int Bytes>
-  __device__ static void load(std::uint32_t* words, const char* at) {
-    if constexpr (Bytes == 16) {
-      const uint4 v = *reinterpret_cast<const uint4*>(at);
-      words[0] = v.x;
-      words[1] = v.y;
-      words[2] = v.z;
-      words[3] = v.w;
-    } else if constexpr (Bytes == 8) {
-      const uint2 v = *reinterpret_cast<const uint2*>(at);
-      words[0] = v.x;
-      words[1] = v.y;
-    } else {
-      load_shared<Bytes>(words, at);
-    }
-  }
-};
-
-/// Where the values of head size `D` lie in the fragments of a lane.
-template <class Cache, int D>
+/// Where the values of head size `D` lie in the fragments of a lane. Of the vectors of a key, 16 bytes each, a lane takes every
+/// fourth, so that lanes read neighbours, or `Paired` two neighbours of every eight, so that eight lanes that read two rows
+/// at once out of swizzled shared memory meet in no bank.
+template <class Cache, int D, bool Paired>
 struct Layout {
   static constexpr int kRowBytes = D * Cache::kBytes;
   static constexpr int kSteps = D / 16;  // products over the dimensions of a key
@@ -143,10 +119,20 @@ struct Layout {
   static constexpr int kValueVectors = kRowBytes / 8 / kValueVector;
   static constexpr int kValueWords = at_least_one(kRowBytes / 32);
 
-  /// First of the four neighbouring dimensions that lane t holds of product `step`.
-  __device__ static int key_dim(int step, int t) {
+  static_assert(!Paired || kKeyVector == 16);
+
+  /// Which vector of a row is vector v of lane t.
+  __device__ static int key_unit(int v, int t) { return Paired ? v / 2 * 8 + 2 * t + v % 2 : v * 4 + t; }
+  /// The lane that holds a dimension, and of which product.
+  struct KeyPlace {
+    int t, step;
+  };
+  __device__ static KeyPlace key_place(int d) {
     constexpr int kElements = kKeyVector / Cache::kBytes;
-    return step / (kElements / 4) * 4 * kElements + t * kElements + step % (kElements / 4) * 4;
+    const int unit = d / kElements;
+    const int t = Paired ? unit % 8 / 2 : unit % 4;
+    const int v = Paired ? unit / 8 * 2 + unit % 2 : unit / 4;
+    return {t, v * (kElements / 4) + d % kElements / 4};
   }
   /// First of the two neighbouring dimensions that lane g holds of row tile `tile`: rows g and g + 8 of it.
   __device__ static int value_dim(int tile, int g) {
@@ -157,20 +143,24 @@ struct Layout {
 };
 
 /// One block of 16 keys or values of a head, in registers.
-template <class Cache, int D>
+template <class Cache, int D, bool Paired>
 struct KeyBlock {
-  using L = Layout<Cache, D>;
+  using L = Layout<Cache, D, Paired>;
   std::uint32_t words[2][L::kKeyWords];  // tokens g and g + 8
 
-  template <class From>
+  // Vectors of a lane, as they are loaded.
+  static constexpr int kVectors = 2 * L::kKeyVectors;
+  __device__ std::uint32_t* vector(int i) {
+    return words[i / L::kKeyVectors] + i % L::kKeyVectors * (L::kKeyVector / 4);
+  }
+  /// Row and vector of it that vector i of a lane is.
+  __device__ static int row(int i, int lane) { return lane / 4 + i / L::kKeyVectors * 8; }
+  __device__ static int unit(int i, int lane) { return L::key_unit(i % L::kKeyVectors, lane % 4); }
   __device__ void load(const char* block, int lane) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
-#pragma unroll
-      for (int v = 0; v < L::kKeyVectors; ++v)
-        From::template load<L::kKeyVector>(
-            words[half] + v * (L::kKeyVector / 4),
-            block + (lane / 4 + 8 * half) * L::kRowBytes + v * 4 * L::kKeyVector + lane % 4 * L::kKeyVector);
+    for (int i = 0; i < kVectors; ++i)
+      load_stream<L::kKeyVector>(vector(i),
+                                 block + row(i, lane) * L::kRowBytes + unit(i, lane) * L::kKeyVector);
   }
   /// Takes token `token` of the block from shared memory.
   __device__ void replace(int token, const char* key, int lane) {
@@ -180,7 +170,7 @@ struct KeyBlock {
 #pragma unroll
         for (int v = 0; v < L::kKeyVectors; ++v)
           load_shared<L::kKeyVector>(words[half] + v * (L::kKeyVector / 4),
-                                     key + v * 4 * L::kKeyVector + lane % 4 * L::kKeyVector);
+                                     key + L::key_unit(v, lane % 4) * L::kKeyVector);
   }
   /// Of eight tokens: which half of the block.
   __device__ uint2 fragment(int half, int step) const {
@@ -193,18 +183,20 @@ struct KeyBlock {
 
 template <class Cache, int D>
 struct ValueBlock {
-  using L = Layout<Cache, D>;
+  using L = Layout<Cache, D, false>;
   std::uint32_t words[4][L::kValueWords];  // tokens value_token(0 … 3)
 
-  template <class From>
+  static constexpr int kVectors = 4 * L::kValueVectors;
+  __device__ std::uint32_t* vector(int i) {
+    return words[i / L::kValueVectors] + i % L::kValueVectors * (L::kValueVector / 4);
+  }
+  __device__ static int row(int i, int lane) { return L::value_token(i / L::kValueVectors, lane % 4); }
+  __device__ static int unit(int i, int lane) { return i % L::kValueVectors * 8 + lane / 4; }
   __device__ void load(const char* block, int lane) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-#pragma unroll
-      for (int v = 0; v < L::kValueVectors; ++v)
-        From::template load<L::kValueVector>(words[i] + v * (L::kValueVector / 4),
-                                             block + L::value_token(i, lane % 4) * L::kRowBytes +
-                                                 v * 8 * L::kValueVector + lane / 4 * L::kValueVector);
+    for (int i = 0; i < kVectors; ++i)
+      load_stream<L::kValueVector>(vector(i),
+                                   block + row(i, lane) * L::kRowBytes + unit(i, lane) * L::kValueVector);
   }
   /// Takes token `token` from shared memory; tokens outside [from, token] become zero.
   __device__ void trim(int from, int token, const char* value, int lane) {

@@ -5,22 +5,39 @@
 
 namespace {
 
-/// Norm weights, for all items.
+/// What all items have in common: norm weights, angles of rotation at position 1.
 template <class C>
-__device__ void fetch_weights(const met::AttentionLayerArgs& layer, Shared<C>& shared) {
-  for (int d = static_cast<int>(threadIdx.x); d < C::kDim; d += C::kThreads) {
-    shared.q_norm[d] = layer.q_norm != nullptr ? layer.q_norm[d] : 1.0F;
-    shared.k_norm[d] = layer.k_norm != nullptr ? layer.k_norm[d] : 1.0F;
+__device__ void fetch_constants(const met::AttentionLayerArgs& layer, Shared<C>& shared) {
+  const int first = thread_of_team<C>();
+  const int pairs = layer.inv_freq != nullptr ? layer.rotary_dim / 2 : 0;
+  constexpr int kEach = (C::kDim + C::kThreads - 1) / C::kThreads;
+  float q_norm[kEach], k_norm[kEach], frequency[kEach];
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int d = first + i * C::kThreads;
+    const bool inside = d < C::kDim;
+    q_norm[i] = inside && layer.q_norm != nullptr ? __ldg(layer.q_norm + d) : 1.0F;
+    k_norm[i] = inside && layer.k_norm != nullptr ? __ldg(layer.k_norm + d) : 1.0F;
+    frequency[i] = d < pairs ? __ldg(layer.inv_freq + d) : 0.0F;
+  }
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int d = first + i * C::kThreads;
+    if (d >= C::kDim) break;
+    shared.q_norm[d] = q_norm[i];
+    shared.k_norm[d] = k_norm[i];
+    if (d < C::kDim / 2) shared.frequency[d] = frequency[i];
   }
 }
 
-/// Rotation at the row's position.
+/// Rotation at the row's position. A thread reads what it fetched itself.
 template <class C>
 __device__ void prepare_rotation(const met::AttentionLayerArgs& layer, const Work& work, Shared<C>& shared) {
   if (layer.inv_freq == nullptr) return;
-  for (int i = static_cast<int>(threadIdx.x); i < layer.rotary_dim / 2; i += C::kThreads) {
+#pragma unroll 1
+  for (int i = thread_of_team<C>(); i < layer.rotary_dim / 2; i += C::kThreads) {
     float sine, cosine;
-    sincosf(__fmul_rn(static_cast<float>(work.row.position), __ldg(layer.inv_freq + i)), &sine, &cosine);
+    sincosf(__fmul_rn(static_cast<float>(work.row.position), shared.frequency[i]), &sine, &cosine);
     shared.cosine[i] = cosine * layer.rope_scale;
     shared.sine[i] = sine * layer.rope_scale;
   }
@@ -45,12 +62,15 @@ __device__ float rotated(const met::AttentionLayerArgs& layer, const Shared<C>& 
 template <class C>
 struct HeadPairs {
   float2 x[C::kPairs];
+  __device__ void set(int j, std::uint32_t bf16) {
+    x[j] = make_float2(__uint_as_float(bf16 << 16), __uint_as_float(bf16 & 0xffff0000U));
+  }
 };
 
 template <class C>
 __device__ void norm_and_rotate(const met::AttentionLayerArgs& layer, Shared<C>& shared, const float* weights,
                                 int warp, int lane, HeadPairs<C>& head) {
-  float* own = shared.turned[warp];
+  float* own = shared.preparing.turned[warp];
   if (weights != nullptr) {
     float sum = 0.0F;
 #pragma unroll
@@ -125,9 +145,7 @@ struct RawHeads {
   __device__ HeadPairs<C> head(int i) const {
     HeadPairs<C> values;
 #pragma unroll
-    for (int j = 0; j < C::kPairs; ++j)
-      values.x[j] =
-          make_float2(__uint_as_float(pairs[i][j] << 16), __uint_as_float(pairs[i][j] & 0xffff0000U));
+    for (int j = 0; j < C::kPairs; ++j) values.set(j, pairs[i][j]);
     return values;
   }
 };
@@ -135,37 +153,58 @@ struct RawHeads {
 /// Values d and d + 1 of query head `head`, where the products look for them.
 template <class C>
 __device__ void put_query(Shared<C>& shared, int head, int d, std::uint32_t pair) {
-  constexpr int kElements = Layout<typename C::Cache, C::kDim>::kKeyVector / C::Cache::kBytes;
-  const int step = d / (4 * kElements) * (kElements / 4) + d % kElements / 4;
-  const int lane = head % 8 * 4 + d / kElements % 4;
-  shared.query[step][lane][head / 8 + d % 4 / 2 * 2] = pair;
+  const auto [t, step] = C::KeyLayout::key_place(d);
+  queries_of(shared).words[step][head % 8 * 4 + t][head / 8 + d % 4 / 2 * C::kHeadTiles] = pair;
 }
 
-/// From projected heads to what the products take; the new key and value also go to the cache.
+/// From a projected head to what the products take; the new key and value also go to the cache.
+template <class C>
+__device__ void prepare_head(const met::AttentionLayerArgs& layer, const Work& work, int unit,
+                             HeadPairs<C>& head, std::int64_t slot, Shared<C>& shared, int warp, int lane) {
+  using Stored = typename C::Cache::Stored;
+  if (unit < work.heads) {
+    norm_and_rotate<C>(layer, shared, layer.q_norm != nullptr ? shared.q_norm : nullptr, warp, lane, head);
+#pragma unroll
+    for (int j = 0; j < C::kPairs; ++j) {
+      const int pair = j * kWarp + lane;
+      if (pair < C::kDim / 2) put_query<C>(shared, unit, 2 * pair, C::Cache::pack(head.x[j].x, head.x[j].y));
+    }
+  } else if (unit == work.heads) {
+    norm_and_rotate<C>(layer, shared, layer.k_norm != nullptr ? shared.k_norm : nullptr, warp, lane, head);
+    keep<C>(head, 1.0F / layer.k_scale, shared.key,
+            work.writes_kv ? static_cast<Stored*>(layer.k_cache) + slot : nullptr, lane);
+  } else {
+    keep<C>(head, 1.0F / layer.v_scale, shared.value,
+            work.writes_kv ? static_cast<Stored*>(layer.v_cache) + slot : nullptr, lane);
+  }
+}
+
 template <class C>
 __device__ void prepare_heads(const met::AttentionLayerArgs& layer, const Work& work, const RawHeads<C>& raw,
                               std::int64_t slot, Shared<C>& shared, int warp, int lane) {
-  using Stored = typename C::Cache::Stored;
+  if constexpr (C::kWarps == 1) {
+    // One after the other by the same code, which would be fetched cold in every launch.
 #pragma unroll
-  for (int i = 0; i < C::kUnits; ++i) {
-    const int unit = warp + i * C::kWarps;
-    if (unit >= raw.units(work)) break;
-    HeadPairs<C> head = raw.head(i);
-    if (unit < work.heads) {
-      norm_and_rotate<C>(layer, shared, layer.q_norm != nullptr ? shared.q_norm : nullptr, warp, lane, head);
+    for (int i = 0; i < C::kUnits; ++i)
 #pragma unroll
-      for (int j = 0; j < C::kPairs; ++j) {
-        const int pair = j * kWarp + lane;
-        if (pair < C::kDim / 2)
-          put_query<C>(shared, unit, 2 * pair, C::Cache::pack(head.x[j].x, head.x[j].y));
-      }
-    } else if (unit == work.heads) {
-      norm_and_rotate<C>(layer, shared, layer.k_norm != nullptr ? shared.k_norm : nullptr, warp, lane, head);
-      keep<C>(head, 1.0F / layer.k_scale, shared.key,
-              work.writes_kv ? static_cast<Stored*>(layer.k_cache) + slot : nullptr, lane);
-    } else {
-      keep<C>(head, 1.0F / layer.v_scale, shared.value,
-              work.writes_kv ? static_cast<Stored*>(layer.v_cache) + slot : nullptr, lane);
+      for (int j = 0; j < C::kPairs; ++j)
+        if (j * kWarp + lane < C::kDim / 2) shared.preparing.projected[i][j * kWarp + lane] = raw.pairs[i][j];
+    __syncwarp();
+#pragma unroll 1
+    for (int unit = 0; unit < raw.units(work); ++unit) {
+      HeadPairs<C> head;
+#pragma unroll
+      for (int j = 0; j < C::kPairs; ++j)
+        head.set(j, shared.preparing.projected[unit][min(j * kWarp + lane, C::kDim / 2 - 1)]);
+      prepare_head<C>(layer, work, unit, head, slot, shared, warp, lane);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < C::kUnits; ++i) {
+      const int unit = warp + i * C::kWarps;
+      if (unit >= raw.units(work)) break;
+      HeadPairs<C> head = raw.head(i);
+      prepare_head<C>(layer, work, unit, head, slot, shared, warp, lane);
     }
   }
 }

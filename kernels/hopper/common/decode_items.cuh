@@ -18,7 +18,7 @@ namespace {
 template <class C, class SourceOf>
 __device__ void take_items(const met::DecodeAttentionArgs& args, Shared<C>& shared, int warp, int lane,
                            const SourceOf& source_of) {
-  Items<C> items(args);
+  Items<C> items(args, lane);
   bool more = items.advance(shared.work[0][warp], lane);
   if (!more) {
     // One block that waits is enough for the kernel to end after those in front; the others make room.
@@ -30,7 +30,7 @@ __device__ void take_items(const met::DecodeAttentionArgs& args, Shared<C>& shar
   auto source = source_of(*work);
   using Source = decltype(source);
   std::int64_t slot = slot_of<C>(args, *work);
-  fetch_weights<C>(args.layer, shared);
+  fetch_constants<C>(args.layer, shared);
   prepare_rotation<C>(args.layer, *work, shared);
   const Scores scores(args.layer);
   meet<C>();
@@ -57,9 +57,7 @@ __device__ void take_items(const met::DecodeAttentionArgs& args, Shared<C>& shar
       source.begin(args, *next, warp, lane);
       if (!Source::kHeadsFirst) load_heads();
     }
-    publish<C>(scores, shared, sums, warp, lane);
-    meet<C>();
-    finish<C>(args, *work, shared, warp, lane);
+    finish<C>(args, *work, scores, sums, shared, warp, lane);
     if (!more) break;
     prepare_rotation<C>(args.layer, *next, shared);
     work = next;

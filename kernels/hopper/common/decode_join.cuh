@@ -8,7 +8,7 @@ namespace {
 
 template <class C>
 __device__ void publish(const Scores& scores, Shared<C>& shared, const Sums<C>& sums, int warp, int lane) {
-  using L = Layout<typename C::Cache, C::kDim>;
+  using L = typename C::KeyLayout;
 #pragma unroll
   for (int n = 0; n < C::kHeadTiles; ++n) {
     float total = sums.total[n];
@@ -93,7 +93,7 @@ __device__ float* partial_of(const met::DecodeAttentionArgs& args, const Work& w
 template <class C>
 __device__ void finish_alone(const met::DecodeAttentionArgs& args, const Work& work,
                              const Shared<C>& shared) {
-  for (int i = static_cast<int>(threadIdx.x); i < work.heads * (C::kDim / 2); i += C::kThreads) {
+  for (int i = thread_of_team<C>(); i < work.heads * (C::kDim / 2); i += C::kThreads) {
     const int head = i / (C::kDim / 2);
     const int d = i % (C::kDim / 2) * 2;
     const Joined all = join_warps<C>(shared, head, d);
@@ -103,10 +103,41 @@ __device__ void finish_alone(const met::DecodeAttentionArgs& args, const Work& w
   }
 }
 
+/// The same of a team of one warp, from its registers: eight dimensions of a head a store.
+template <class C>
+__device__ void store_alone(const met::DecodeAttentionArgs& args, const Work& work, const Scores& scores,
+                            const Sums<C>& sums, int lane) {
+  static_assert(C::kHeadTiles == 1 && C::kSteps % 4 == 0);
+  float total = sums.total[0];
+  total += __shfl_xor_sync(kAll, total, 1);
+  total += __shfl_xor_sync(kAll, total, 2);
+  const int own = min(lane / 4, work.heads - 1);
+  total += exp2_fast(sink_of(args.layer, work.head + own) - sums.highest[0] * scores.scale);
+  const float factor = args.layer.v_scale / total;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int head = lane % 4 * 2 + h;
+    const float by = __shfl_sync(kAll, factor, head * 4);
+    if (head >= work.heads) continue;
+    met::Bf16Bits* to =
+        args.y +
+        (static_cast<std::int64_t>(work.row.token_begin) * args.layer.heads + work.head + head) * C::kDim;
+#pragma unroll
+    for (int r = 0; r < C::kSteps; r += 4) {
+      std::uint32_t v[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        v[i] = Bf16Cache::pack(sums.out[0][r + i][h] * by, sums.out[0][r + i][h + 2] * by);
+      *reinterpret_cast<uint4*>(to + C::KeyLayout::value_dim(r, lane / 4)) =
+          make_uint4(v[0], v[1], v[2], v[3]);
+    }
+  }
+}
+
 /// Leaves this split's sums in memory; true in the block that comes last.
 template <class C>
 __device__ bool leave_partial(const met::DecodeAttentionArgs& args, const Work& work, Shared<C>& shared) {
-  for (int i = static_cast<int>(threadIdx.x); i < work.heads * (C::kDim / 2); i += C::kThreads) {
+  for (int i = thread_of_team<C>(); i < work.heads * (C::kDim / 2); i += C::kThreads) {
     const int head = i / (C::kDim / 2);
     const int d = i % (C::kDim / 2) * 2;
     const Joined all = join_warps<C>(shared, head, d);
@@ -115,7 +146,7 @@ __device__ bool leave_partial(const met::DecodeAttentionArgs& args, const Work& 
     if (d == 0) *reinterpret_cast<float2*>(partial + C::kDim) = make_float2(all.highest, all.total);
   }
   meet<C>();
-  if (threadIdx.x == 0) {
+  if (thread_of_team<C>() == 0) {
     const int wanted = work.active * (static_cast<int>(gridDim.y) / args.layer.kv_heads);
     std::int32_t* finished =
         args.finished + static_cast<std::int64_t>(work.row_index) * args.layer.kv_heads + work.kv_head;
@@ -158,7 +189,7 @@ __device__ void join_splits(const met::DecodeAttentionArgs& args, const Work& wo
     if (lane == 0) shared.denominator[head] = args.layer.v_scale / total;
   }
   meet<C>();
-  for (int i = static_cast<int>(threadIdx.x); i < work.heads * (C::kDim / 2); i += C::kThreads) {
+  for (int i = thread_of_team<C>(); i < work.heads * (C::kDim / 2); i += C::kThreads) {
     const int head = i / (C::kDim / 2);
     const int d = i % (C::kDim / 2) * 2;
     const float* partial = partial_of<C>(args, work, head, 0) + d;
@@ -174,9 +205,15 @@ __device__ void join_splits(const met::DecodeAttentionArgs& args, const Work& wo
   }
 }
 
+/// From the warps' sums to the output.
 template <class C>
-__device__ void finish(const met::DecodeAttentionArgs& args, Work work, Shared<C>& shared, int warp,
-                       int lane) {
+__device__ void finish(const met::DecodeAttentionArgs& args, Work work, const Scores& scores,
+                       const Sums<C>& sums, Shared<C>& shared, int warp, int lane) {
+  if constexpr (C::kWarps == 1)
+    if (work.active == 1 && args.coded.codes == nullptr)
+      return store_alone<C>(args, work, scores, sums, lane);
+  publish<C>(scores, shared, sums, warp, lane);
+  meet<C>();
   if (work.active == 1) return finish_alone<C>(args, work, shared);
   if (!leave_partial<C>(args, work, shared)) return;
   for (int first = 0; first < args.group; first += C::kHeads) {

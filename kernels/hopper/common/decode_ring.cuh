@@ -1,135 +1,211 @@
-// Decode attention whose keys and values come by bulk copies: one warp keeps a ring of cache blocks full, item after item,
-// and the others take the blocks in by turns. What is on its way does not depend on what the others are busy with.
+// Decode attention for many rows: every warp takes items in by itself, and keeps a ring of cache blocks of its own full by
+// tensor copies, from one item into the next. Warps wait for nobody, so what one does between items hides behind the blocks
+// of others.
 #pragma once
 
-#include "barrier.cuh"
+#include "async.cuh"
 #include "decode_items.cuh"
 
 namespace {
 
-/// A number of cache blocks, keys and values each, behind each other in shared memory, and their barriers. Block number i of
-/// all that this block of threads takes lies in stage i % kStages.
+/// Cache blocks on their way to a warp. A stage is a block's keys or its values, in slabs of 64 dimensions as tensor copies
+/// swizzle them. Of all that the warp takes, keys and values in turn, number i lies in stage i % Stages.
 template <class C, int Stages>
 class BlockRing {
  public:
-  static_assert(C::kTileBlocks == 1, "a stage is a tile");
-  static constexpr std::uint32_t kBlockBytes = kBlockTokens * C::kRowBytes;
-  static constexpr int kStages = Stages;
+  static_assert(C::kTileBlocks == 1, "a tile is a block");
+  static constexpr int kSlab = 64;                      // dimensions
+  static constexpr std::uint32_t kSlabRow = 2 * kSlab;  // bytes
+  static constexpr std::uint32_t kSlabBytes = kBlockTokens * kSlabRow;
+  static constexpr int kSlabs = C::kDim / kSlab;
+  static constexpr std::uint32_t kStageBytes = kSlabs * kSlabBytes;
+  static constexpr std::uint32_t kBytes = Stages * kStageBytes;
 
-  __device__ explicit BlockRing(const char* memory)
-      : memory_(memory), barriers_(shared_address(memory) + Stages * 2 * kBlockBytes) {}
+  __device__ BlockRing(std::uint32_t memory, std::uint32_t barriers) : memory_(memory), barriers_(barriers) {}
   __device__ void init() const {
-    for (int s = 0; s < Stages; ++s) {
-      barrier_init(full(s), 1);
-      barrier_init(empty(s), 1);
-    }
+    for (int s = 0; s < Stages; ++s) barrier_init(full(s), 1);
     barrier_init_fence();
   }
+  __device__ bool has_room() const { return filled_ - taken_ < Stages; }
+  /// Whether keys are next to be asked for.
+  __device__ bool at_keys() const { return filled_ % 2 == 0; }
 
-  /// One thread: copies block `block` of both caches as number `number`.
-  __device__ void fill(unsigned number, const char* keys, const char* values) const {
-    const int stage = static_cast<int>(number % Stages);
-    barrier_wait(empty(stage), number / Stages % 2 ^ 1);
-    barrier_expect(full(stage), 2 * kBlockBytes);
-    const std::uint32_t to = shared_address(memory_) + stage * 2 * kBlockBytes;
-    bulk_copy(to, keys, kBlockBytes, full(stage));
-    bulk_copy(to + kBlockBytes, values, kBlockBytes, full(stage));
-  }
-  /// One warp: moves number `number` to registers and gives its stage back.
-  __device__ void take(unsigned number, Tile<C>& tile, int lane) const {
-    const int stage = static_cast<int>(number % Stages);
-    // Another warp had the stage before this one. While that block is on its way, its phase passes for the next but one,
-    // which is this one's; once it is given back, only this one's can end. With a multiple of the warps' stages it was
-    // this warp, or one that has been met since.
-    if (Stages % C::kWarps != 0 && number >= Stages) barrier_wait(empty(stage), number / Stages % 2 ^ 1);
-    barrier_wait(full(stage), number / Stages % 2);
-    const char* from = memory_ + stage * 2 * kBlockBytes;
-    tile.keys[0].template load<FromShared>(from, lane);
-    tile.values[0].template load<FromShared>(from + kBlockBytes, lane);
+  /// The warp: asks for the block whose first row in the cache of `map` is `row`.
+  __device__ void fill(const met::DeviceTensorMap& map, int row, int lane) {
+    const unsigned stage = filled_ % Stages;
+    if (lane == 0) barrier_expect(full(stage), kStageBytes);
     __syncwarp();
-    if (lane == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(empty(stage)) : "memory");
+    if (lane < kSlabs)
+      load_box(memory_ + stage * kStageBytes + lane * kSlabBytes, map, lane * kSlab, row, full(stage));
+    ++filled_;
+  }
+  /// Moves the next keys or values to registers; their stage may be filled again.
+  template <class Block>
+  __device__ void take(Block& block, int lane) {
+    const unsigned stage = taken_ % Stages;
+    barrier_wait(full(stage), taken_ / Stages % 2);
+    const std::uint32_t from = memory_ + stage * kStageBytes;
+#pragma unroll
+    for (int i = 0; i < Block::kVectors; ++i) {
+      const int row = Block::row(i, lane);
+      const int unit = Block::unit(i, lane);
+      const uint4 v =
+          shared_load_bits(from + unit / 8 * kSlabBytes + row * kSlabRow + (unit % 8 ^ row % 8) * 16);
+      std::uint32_t* words = block.vector(i);
+      words[0] = v.x;
+      words[1] = v.y;
+      words[2] = v.z;
+      words[3] = v.w;
+    }
+    __syncwarp();
+    ++taken_;
   }
 
  private:
-  __device__ std::uint32_t full(int stage) const { return barriers_ + 16 * stage; }
-  __device__ std::uint32_t empty(int stage) const { return barriers_ + 16 * stage + 8; }
-  const char* memory_;
+  __device__ std::uint32_t full(unsigned stage) const { return barriers_ + 8 * stage; }
+  std::uint32_t memory_;
   std::uint32_t barriers_;
+  unsigned filled_ = 0;
+  unsigned taken_ = 0;
 };
 
-/// The warp that brings data. Nothing it reads is of this step, but for what is replaced by the new token's key and value.
-template <class C, class Ring>
-__device__ void fill_ring(const met::DecodeAttentionArgs& args, const Ring& ring, Work& work, int lane) {
-  const std::int64_t head_bytes = Ring::kBlockBytes;
-  const std::int64_t block_bytes = head_bytes * args.layer.kv_heads;
-  unsigned number = 0;
-  for (Items<C> items(args); items.advance(work, lane);) {
-    const std::int32_t* table = args.block_table + work.row.table_begin + work.first;
-    const char* keys = static_cast<const char*>(args.layer.k_cache) + head_bytes * work.kv_head;
-    const char* values = static_cast<const char*>(args.layer.v_cache) + head_bytes * work.kv_head;
-    for (int begin = work.begin; begin < work.end; begin += kWarp) {
-      const int count = min(kWarp, work.end - begin);
-      const int own = lane < count ? __ldg(table + begin + lane) : 0;
-      for (int i = 0; i < count; ++i, ++number) {
-        const std::int64_t at = block_bytes * __shfl_sync(kAll, own, i);
-        if (lane == 0) ring.fill(number, keys + at, values + at);
-      }
-    }
+/// Numbers of an item's cache blocks, asked for in order: read 32 at a time, one batch ahead.
+class BlockNumbers {
+ public:
+  BlockNumbers() = default;
+  __device__ BlockNumbers(const met::DecodeAttentionArgs& args, const Work& work, int lane)
+      : table_(args.block_table + work.row.table_begin + work.first + work.begin),
+        count_(work.end - work.begin) {
+    now_ = fetch(0, lane);
+    next_ = fetch(kWarp, lane);
   }
-}
+  __device__ bool left() const { return asked_ < count_; }
+  __device__ int pop(int lane) {
+    const int number = __shfl_sync(kAll, now_, asked_ % kWarp);
+    if (++asked_ % kWarp == 0) {
+      now_ = next_;
+      next_ = fetch(asked_ + kWarp, lane);
+    }
+    return number;
+  }
 
-/// Takes in one block.
+ private:
+  __device__ int fetch(int begin, int lane) const {
+    return begin + lane < count_ ? __ldg(table_ + begin + lane) : 0;
+  }
+  const std::int32_t* table_ = nullptr;
+  int count_ = 0;
+  int asked_ = 0;
+  int now_ = 0;
+  int next_ = 0;
+};
+
+/// Queries of up to 8 heads in registers.
 template <class C>
-__device__ void take_block(Tile<C>& tile, int position, const Work& work, const Scores& scores,
-                           const Shared<C>& shared, int lane, Sums<C>& sums) {
-  const int to = work.row.position;
-  const bool edge = position < work.from || position + C::kTileTokens > to;
-  if (edge) mend_edges<C>(tile, position, work, shared, lane);
-  Logits<C> logits;
-  multiply_keys<C>(tile, shared, lane, logits);
-  trim<C>(scores, position, work.from, to, edge, lane, logits);
-  soften<C>(scores, lane, logits, sums);
-  add_values<C>(tile, logits, sums);
-}
+struct QueriesInRegisters {
+  static_assert(C::kHeads == 8);
+  uint2 of[C::kSteps];
+  __device__ QueriesInRegisters(const Shared<C>& shared, int lane) {
+#pragma unroll
+    for (int s = 0; s < C::kSteps; ++s)
+      of[s] = *reinterpret_cast<const uint2*>(shared.preparing.queries.words[s][lane]);
+  }
+  __device__ uint4 operator()(int step) const { return make_uint4(of[step].x, 0U, of[step].y, 0U); }
+};
 
-/// An item's blocks as the ring brings them: of four warps, each takes every fourth.
-template <class C, class Ring>
+/// An item's blocks as the warp's ring brings them. Nothing that it reads is of this step, but for what is replaced by the
+/// new token's key and value.
+template <class C, int Stages>
 class BlocksOfRing {
  public:
   static constexpr bool kHeadsFirst = true;
+  using Ring = BlockRing<C, Stages>;
 
-  __device__ explicit BlocksOfRing(const Ring& ring) : ring_(ring) {}
-  __device__ void expect(const met::DecodeAttentionArgs&, const Work&, bool, int, int) {}
-  __device__ void take_all(const Work& work, const Scores& scores, const Shared<C>& shared, int warp,
-                           int lane, Sums<C>& sums) {
-    const int blocks = work.end - work.begin;
-    for (int i = warp; i < blocks; i += C::kWarps) {
-      Tile<C> tile;
-      ring_.take(taken_ + i, tile, lane);
-      take_block<C>(tile, (work.first + work.begin + i) * kBlockTokens, work, scores, shared, lane, sums);
-    }
-    taken_ += blocks;
+  __device__ BlocksOfRing(const met::DecodeAttentionArgs& args, const Ring& ring, const Work& work, int lane)
+      : args_(args), ring_(ring), now_(args, work, lane), kv_head_(work.kv_head) {
+    top_up(lane);
   }
-  __device__ void begin(const met::DecodeAttentionArgs&, const Work&, int, int) {}
+  __device__ void expect(const met::DecodeAttentionArgs& args, const Work& next, bool more, int, int lane) {
+    next_ = more ? BlockNumbers(args, next, lane) : BlockNumbers();
+  }
+  __device__ void take_all(const Work& work, const Scores& scores, const Shared<C>& shared, int, int lane,
+                           Sums<C>& sums) {
+    const QueriesInRegisters<C> queries(shared, lane);
+    const int to = work.row.position;
+    const int from = work.from;
+    int position = (work.first + work.begin) * kBlockTokens;
+#pragma unroll 1
+    for (int left = work.end - work.begin; left > 0; --left, position += kBlockTokens) {
+      Tile<C> tile;
+      ring_.take(tile.keys[0], lane);
+      fill(lane);
+      ring_.take(tile.values[0], lane);
+      fill(lane);
+      const bool edge = position < from || position + kBlockTokens > to;
+      if (edge) mend_edges<C>(tile, position, work, shared, lane);
+      Logits<C> logits;
+      multiply_keys<C>(tile, queries, logits);
+      trim<C>(scores, position, from, to, edge, lane, logits);
+      soften<C>(scores, lane, logits, sums);
+      add_values<C>(tile, logits, sums);
+    }
+  }
+  __device__ void begin(const met::DecodeAttentionArgs&, const Work&, int, int lane) {
+    if (next_.left()) advance();
+    top_up(lane);
+  }
 
  private:
-  const Ring ring_;
-  unsigned taken_ = 0;  // blocks of earlier items
+  /// Asks for the next keys or values of this item or, where there are none left, of the next one.
+  __device__ void fill(int lane) {
+    if (ring_.at_keys()) {
+      if (!now_.left()) {
+        if (!next_.left()) return;
+        advance();
+      }
+      row_ = (now_.pop(lane) * args_.layer.kv_heads + kv_head_) * kBlockTokens;
+      ring_.fill(args_.k_map, row_, lane);
+    } else {
+      ring_.fill(args_.v_map, row_, lane);
+    }
+  }
+  __device__ void advance() {
+    now_ = next_;
+    next_ = BlockNumbers();
+  }
+  __device__ void top_up(int lane) {
+#pragma unroll 1
+    while (ring_.has_room() && (now_.left() || !ring_.at_keys())) fill(lane);
+  }
+  const met::DecodeAttentionArgs& args_;
+  Ring ring_;
+  BlockNumbers now_, next_;
+  int kv_head_;
+  int row_ = 0;  // of the block asked for last
 };
 
-template <class C, int Stages>
+template <class C, int Teams, int Stages>
 __device__ void decode_attention_ring(const met::DecodeAttentionArgs& args) {
-  __shared__ Shared<C> shared;
-  extern __shared__ __align__(128) char ring_memory[];
+  static_assert(C::kWarps == 1);
+  using Source = BlocksOfRing<C, Stages>;
+  using Ring = typename Source::Ring;
+  constexpr std::uint32_t kAlignment = 1024;  // of what is swizzled
+  __shared__ Shared<C> shared[Teams];
+  __shared__ alignas(8) std::uint64_t barriers[Teams][Stages];
+  extern __shared__ char ring_memory[];
   launch_dependents();
-  using Ring = BlockRing<C, Stages>;
-  const Ring ring(ring_memory);
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int team = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  if (threadIdx.x == C::kThreads) ring.init();
-  __syncthreads();
-  if (warp == C::kWarps) return fill_ring<C>(args, ring, shared.work[0][warp], lane);
-  take_items<C>(args, shared, warp, lane, [&](const Work&) { return BlocksOfRing<C, Ring>(ring); });
+  const std::uint32_t base = (shared_address(ring_memory) + kAlignment - 1) / kAlignment * kAlignment;
+  const Ring ring(base + team * Ring::kBytes, shared_address(barriers[team]));
+  if (lane == 0) {
+    prefetch_map(args.k_map);
+    prefetch_map(args.v_map);
+    ring.init();
+  }
+  __syncwarp();
+  take_items<C>(args, shared[team], 0, lane,
+                [&](const Work& work) { return Source(args, ring, work, lane); });
 }
 
 }  // namespace

@@ -39,8 +39,19 @@ struct Scores {
 template <class C>
 using Logits = float[C::kTileBlocks][2][4];
 
+/// A fragment as the product takes it: heads g and g + 8, then both again.
 template <class C>
-__device__ void multiply_keys(const Tile<C>& tile, const Shared<C>& shared, int lane, Logits<C>& logits) {
+__device__ uint4 query_fragment(const QueryFragments<C>& queries, int step, int lane) {
+  if constexpr (C::kHeadTiles == 1) {
+    const uint2 q = *reinterpret_cast<const uint2*>(queries.words[step][lane]);
+    return make_uint4(q.x, 0U, q.y, 0U);
+  } else {
+    return *reinterpret_cast<const uint4*>(queries.words[step][lane]);
+  }
+}
+
+template <class C, class Queries>
+__device__ void multiply_keys(const Tile<C>& tile, const Queries& queries, Logits<C>& logits) {
   constexpr int kChains = C::kTileBlocks == 1 && C::kSteps > 1 ? 2 : 1;  // of products, to hide their latency
   float sums[kChains][C::kTileBlocks][2][4];
 #pragma unroll
@@ -51,7 +62,7 @@ __device__ void multiply_keys(const Tile<C>& tile, const Shared<C>& shared, int 
       for (int i = 0; i < 8; ++i) sums[c][j][i / 4][i % 4] = 0.0F;
 #pragma unroll
   for (int s = 0; s < C::kSteps; ++s) {
-    const uint4 query = *reinterpret_cast<const uint4*>(shared.query[s][lane]);
+    const uint4 query = queries(s);
     const std::uint32_t a[4] = {query.x, query.y, query.z, query.w};
 #pragma unroll
     for (int j = 0; j < C::kTileBlocks; ++j)
@@ -174,7 +185,7 @@ __device__ void take(Tile<C>& tile, Tiles<C>& tiles, int i, const Work& work, co
   const bool edge = position < work.from || position + C::kTileTokens > to;
   if (edge) mend_edges<C>(tile, position, work, shared, lane);
   Logits<C> logits;
-  multiply_keys<C>(tile, shared, lane, logits);
+  multiply_keys<C>(tile, [&](int step) { return query_fragment(shared.queries, step, lane); }, logits);
   const bool more = i + C::kDepth < tiles.count();
   if (more) {
     tiles.reach(i + C::kDepth);

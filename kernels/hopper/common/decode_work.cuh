@@ -34,11 +34,14 @@ __device__ inline float warp_max(float v) {
 constexpr int clamped(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
 
 /// One kernel: head size, cache, query heads of a block, warps of a block, tiles in flight a warp, KB of keys
-/// of a tile, and when the next kernel may start: at once, or once the wait is over.
-template <class CacheType, int D, int Heads, int Warps, int Depth, int TileKb, bool Late>
+/// of a tile, when the next kernel may start: at once, or once the wait is over, and how lanes share a key.
+template <class CacheType, int D, int Heads, int Warps, int Depth, int TileKb, bool Late, bool Paired = false>
 struct Config {
   using Cache = CacheType;
   static constexpr int kDim = D;
+  using KeyLayout = Layout<CacheType, D, Paired>;
+  using Keys = KeyBlock<CacheType, D, Paired>;
+  using Values = ValueBlock<CacheType, D>;
   static constexpr int kSteps =
       D / 16;  // products over the dimensions of a key, and 16-row tiles of the output
   static constexpr int kHeads = Heads;
@@ -57,10 +60,19 @@ struct Config {
   static_assert(Heads <= 16);
 };
 
-/// All warps that take items in; a warp that only brings data stays out of it.
+// A team is the warps that take one item in: all of a block, or one, of several that each have items of their own.
+template <class C>
+__device__ int thread_of_team() {
+  return static_cast<int>(threadIdx.x) % C::kThreads;
+}
+
+/// All warps of a team.
 template <class C>
 __device__ void meet() {
-  asm volatile("bar.sync 1, %0;" ::"n"(C::kThreads) : "memory");
+  if constexpr (C::kWarps == 1)
+    __syncwarp();
+  else
+    __syncthreads();
 }
 
 /// What a block works on.
@@ -81,26 +93,60 @@ struct Work {
   bool writes_kv;  // ... and this block writes it to the cache
 };
 
+/// The queries of a team as fragments: of each product and lane the lower two dimensions of heads g (and g + 8), then the upper.
 template <class C>
-struct Shared {
+struct QueryFragments {
+  alignas(16) std::uint32_t words[C::kSteps][kWarp][2 * C::kHeadTiles];
+};
+
+/// What is needed while heads are prepared. A team of one warp stages projected heads there, and has its queries in registers
+/// afterwards.
+template <class C, bool Alone = C::kWarps == 1>
+struct Preparing {
+  float turned[C::kWarps][C::kDim];
+};
+template <class C>
+struct Preparing<C, true> {
+  float turned[1][C::kDim];
+  std::uint32_t projected[C::kHeads + 2][C::kDim / 2];
+  QueryFragments<C> queries;
+};
+/// What products read.
+template <class C, bool Alone = C::kWarps == 1>
+struct Prepared {
+  QueryFragments<C> queries;
+};
+template <class C>
+struct Prepared<C, true> {};
+
+template <class C>
+struct Shared : Prepared<C> {
   float q_norm[C::kDim];
   float k_norm[C::kDim];
+  float frequency[C::kDim / 2];
   float cosine[C::kDim / 2];
   float sine[C::kDim / 2];
-  alignas(16) std::uint32_t query[C::kSteps][kWarp][4];  // as fragments: heads g, g + 8, then both again
   alignas(16) typename C::Cache::Stored key[C::kDim];
   alignas(16) typename C::Cache::Stored value[C::kDim];
   float highest[C::kWarps][C::kHeads];
   float total[C::kWarps][C::kHeads];
   union {
-    float turned[C::kWarps][C::kDim];                            // while heads are prepared
+    Preparing<C> preparing;
     alignas(16) float sums[C::kWarps][C::kHeads][C::kSumPitch];  // while warps are joined
     float weight[C::kHeads][kSplitsMax];                         // while splits are joined
   };
   float denominator[C::kHeads];
   int last;
-  Work work[2][C::kWarps + 1];  // of this item and the next: each warp has its own, out of registers
+  Work work[2][C::kWarps];  // of this item and the next: each warp has its own, out of registers
 };
+
+template <class C>
+__device__ auto& queries_of(Shared<C>& shared) {
+  if constexpr (C::kWarps == 1)
+    return shared.preparing.queries;
+  else
+    return shared.queries;
+}
 
 template <class C>
 __device__ Work work_of(const met::DecodeAttentionArgs& args, const met::StepRow& row, int row_index,
@@ -137,24 +183,31 @@ __device__ Work work_of(const met::DecodeAttentionArgs& args, const met::StepRow
   return w;
 }
 
-/// The block's items, splits slowest, since of short rows only the first has work. What the step says of a row is loaded
-/// one item ahead.
+/// A team's items, splits slowest, since of short rows only the first has work: lanes look at 32 of them at once. What the
+/// step says of their rows is loaded one item ahead.
 template <class C>
 class Items {
  public:
-  __device__ explicit Items(const met::DecodeAttentionArgs& args)
-      : args_(args), rows_(args.counts->decode_rows), index_(static_cast<int>(blockIdx.x)), split_(0) {
-    settle();
+  __device__ Items(const met::DecodeAttentionArgs& args, int lane)
+      : args_(args),
+        rows_(args.counts->decode_rows),
+        stride_(static_cast<int>(gridDim.x * (blockDim.x / C::kThreads))),
+        own_(static_cast<int>(blockIdx.x + gridDim.x * (threadIdx.x / C::kThreads)) + lane * stride_) {
+    look();
   }
   /// Fills `work`, the warp's own, with the next item that has some; false: there is none.
   __device__ bool advance(Work& work, int lane) {
-    while (split_ < args_.splits) {
-      const Work w = work_of<C>(args_, row_, index_, split_);
-      index_ += static_cast<int>(gridDim.x);
-      settle();
-      if (w.begin >= w.end) continue;
+    while (__any_sync(kAll, own_ < rows_ * args_.splits)) {
+      Work w;
+      w.begin = w.end = 0;
+      if (own_ < rows_ * args_.splits) w = work_of<C>(args_, row_, own_ % rows_, own_ / rows_);
+      const unsigned found = __ballot_sync(kAll, w.begin < w.end);
+      const int first = found != 0 ? __ffs(static_cast<int>(found)) - 1 : kWarp - 1;
       __syncwarp();
-      if (lane == 0) work = w;
+      if (found != 0 && lane == first) work = w;
+      own_ += (first + 1) * stride_;
+      look();
+      if (found == 0) continue;
       __syncwarp();
       return true;
     }
@@ -162,17 +215,15 @@ class Items {
   }
 
  private:
-  __device__ void settle() {
-    while (index_ >= rows_ && split_ < args_.splits) {
-      index_ -= rows_;
-      split_ = rows_ > 0 ? split_ + 1 : args_.splits;
-    }
-    if (split_ >= args_.splits) return;
-    const int4 row = __ldg(reinterpret_cast<const int4*>(args_.rows) + index_);
+  __device__ void look() {
+    if (own_ >= rows_ * args_.splits) return;
+    const int4 row = __ldg(reinterpret_cast<const int4*>(args_.rows) + own_ % rows_);
     row_ = {row.x, row.y, row.z, row.w};
   }
   const met::DecodeAttentionArgs& args_;
-  int rows_, index_, split_;
+  int rows_;
+  int stride_;  // from item to item
+  int own_;     // the item that the lane looks at next
   met::StepRow row_;
 };
 
@@ -241,18 +292,16 @@ class Tiles {
 /// A tile of keys and values in registers, and where its blocks lie.
 template <class C>
 struct Tile {
-  KeyBlock<typename C::Cache, C::kDim> keys[C::kTileBlocks];
-  ValueBlock<typename C::Cache, C::kDim> values[C::kTileBlocks];
+  typename C::Keys keys[C::kTileBlocks];
+  typename C::Values values[C::kTileBlocks];
 
   __device__ void load_keys(const Tiles<C>& tiles, int i, int lane) {
 #pragma unroll
-    for (int j = 0; j < C::kTileBlocks; ++j)
-      keys[j].template load<FromMemory>(tiles.keys() + tiles.offset(i, j), lane);
+    for (int j = 0; j < C::kTileBlocks; ++j) keys[j].load(tiles.keys() + tiles.offset(i, j), lane);
   }
   __device__ void load_values(const Tiles<C>& tiles, int i, int lane) {
 #pragma unroll
-    for (int j = 0; j < C::kTileBlocks; ++j)
-      values[j].template load<FromMemory>(tiles.values() + tiles.offset(i, j), lane);
+    for (int j = 0; j < C::kTileBlocks; ++j) values[j].load(tiles.values() + tiles.offset(i, j), lane);
   }
 };
 

@@ -149,6 +149,8 @@ struct AttentionLayerArgs {
 /// norms, rotation and the write of the new key and value are part of it; splits of the context are joined by the
 /// last block of a row and head to finish.
 struct DecodeAttentionArgs {
+  DeviceTensorMap k_map;  // of a BF16 k_cache: [blocks * kv_heads * 16, head_dim], boxes of 16 x 64
+  DeviceTensorMap v_map;
   AttentionLayerArgs layer;
   const Bf16Bits* qkv;  // [tokens, (heads + 2 * kv_heads) * head_dim] as projected
   Bf16Bits* y;          // [tokens, heads * head_dim]

@@ -49,7 +49,9 @@ Result<> Decoder::embed(const ops::cuda::EmbeddingDevicePlan& plan, const StepLa
 Result<> Decoder::decode_attention(std::size_t layer, const DecodePlans& plans, const CodedRows& coded,
                                    const StepLayout& at, gpu::Stream stream) const {
   return ops::cuda::decode_attention(plans.attention,
-                                     {.layer = attention_args(layer),
+                                     {.k_map = prefill_args_[layer].k_map,
+                                      .v_map = prefill_args_[layer].v_map,
+                                      .layer = attention_args(layer),
                                       .qkv = at_device<const Bf16Bits>(tensors_.qkv),
                                       .y = at_device<Bf16Bits>(tensors_.attention),
                                       .coded = coded,

@@ -23,15 +23,19 @@ struct Variant {
   int heads;  ///< query heads of a block
   int warps;
   int blocks_per_sm;  ///< that run at once
+  int teams = 1;      ///< of a block, each with items of its own
   std::uint32_t shared_bytes = 0;
 };
 constexpr Variant kFew{"h8_wide", 8, 8,
                        1};  // a row and key-value head for each SM or fewer: 0.90 of bandwidth at 32k x 16
 constexpr Variant kMany{"h8", 8, 4, 2};  // 256 x 256: 0.75 of bandwidth, kFew 0.59
 constexpr Variant kManyHeads{"h16", 16, 4, 2};
-/// kMany with a ring of 80 KB and its barriers, of at most 20 stages, which a warp more keeps full: a whole step of 64, 128,
-/// 256 rows is 2.0, 1.7, 4.3 % faster than with kMany.
-constexpr Variant kRing{"h8_ring", 8, 5, 2, (80 << 10) + 20 * 16};
+/// Each warp takes items in by itself, from 20 KB that tensor copies keep full.
+constexpr Variant kRing{"h8_ring", 8, 4, 2, 4, 81 << 10};
+
+constexpr int kRingItems = 3;           // at least, a multiprocessor: of fewer each takes too long
+constexpr int kRingSplitTokens = 1024;  // at least, of a split, so that no warp is busy long after the others
+constexpr int kRingSplits = 32;
 
 bool known(int head_dim) {
   constexpr int kHeadDims[] = {16, 32, 64, 96, 128, 256};
@@ -42,13 +46,16 @@ Variant variant_of(const DecodeAttentionShape& shape, int multiprocessors) {
   if (shape.heads / shape.kv_heads > kMany.heads && shape.head_dim <= 128) return kManyHeads;
   const bool wide = shape.head_dim == 64 || shape.head_dim == 128;
   // Another variant adds in another order, so where splits are fixed there is one for all rows_max.
-  if (wide && !shape.fixed_splits && shape.rows_max * shape.kv_heads <= multiprocessors) return kFew;
-  return wide && shape.cache == DType::kBF16 ? kRing : kMany;
+  if (!wide || shape.fixed_splits) return kMany;
+  const int items = shape.rows_max * shape.kv_heads;
+  if (items <= multiprocessors) return kFew;
+  return shape.cache == DType::kBF16 && items >= kRingItems * multiprocessors ? kRing : kMany;
 }
 
 /// Parts that a long context is divided into: as many as fill the device once, or where rows alone fill it more than
 /// once, the fewest that leave less than a tenth of the last round idle.
 int splits_of(const DecodeAttentionShape& shape, const Variant& v, int parts, int multiprocessors) {
+  if (v.teams > 1) return std::clamp(shape.positions_max / kRingSplitTokens, 1, kRingSplits);
   const int slots = multiprocessors * v.blocks_per_sm;
   const int items = shape.rows_max * shape.kv_heads * parts;
   const int useful = std::clamp(shape.positions_max / kSplitTokensMin, 1, kSplitsMax);
@@ -81,7 +88,10 @@ Result<DecodeAttentionPlan> plan_decode_attention(gpu::GpuBackend& device,
                            .block = {static_cast<std::uint32_t>(v.warps) * 32},
                            .shared_bytes = v.shared_bytes,
                            .split_tokens_min = kSplitTokensMin};
-  if (shape.rows_max * shape.kv_heads * parts >= kItemsFull) plan.split_tokens_min = kSplitTokensMinFull;
+  if (v.teams > 1)
+    plan.split_tokens_min = kRingSplitTokens;
+  else if (shape.rows_max * shape.kv_heads * parts >= kItemsFull)
+    plan.split_tokens_min = kSplitTokensMinFull;
   const std::string entry = "decode_attention_d" + std::to_string(shape.head_dim) +
                             (shape.cache == DType::kBF16 ? "_bf16_" : "_e4m3_") + v.name;
   plan.kernel = look_up(device, "decode_attention", entry);

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <string>
 
+#include "ops/cuda/tensor_map.h"
 #include "ops/kernel_lookup.h"
 
 namespace met::ops::cuda {
@@ -13,7 +13,6 @@ namespace {
 // As kernels/hopper/common/prefill_attention.cu.
 constexpr std::uint32_t kThreads = 384;
 constexpr std::uint32_t kQueries = 128;
-constexpr std::uint32_t kBlockTokens = 16;
 constexpr std::uint32_t kSlab = 64;  // values of a box
 constexpr std::uint32_t kStages = 2;
 constexpr std::uint32_t kBarrierBytes = 256;
@@ -36,22 +35,6 @@ std::uint32_t shared_bytes(const Tile& tile, DType cache) {
   const std::uint32_t values = kQueries * tile.query_stages + 2 * kStages * tile.keys;
   return 2 * wide * values + narrow + kBarrierBytes + kAlignment;
 }
-
-/// A matrix of 16-bit values in boxes of `box_rows` rows and 64 columns.
-Result<DeviceTensorMap> matrix_map(gpu::GpuBackend& device, gpu::DevicePtr base, std::int64_t columns,
-                                   std::int64_t rows, std::uint32_t box_rows) {
-  gpu::TensorMapSpec spec{.base = base, .element = gpu::TensorElement::kBf16, .rank = 2};
-  spec.extents = {static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows)};
-  spec.strides = {static_cast<std::uint64_t>(columns) * 2};
-  spec.box = {kSlab, box_rows};
-  MET_ASSIGN(const gpu::TensorMap map, device.tensor_map(spec));
-  DeviceTensorMap out;
-  static_assert(sizeof out == sizeof map);
-  std::memcpy(&out, &map, sizeof out);
-  return out;
-}
-
-gpu::DevicePtr pointer(const void* p) { return {reinterpret_cast<std::uint64_t>(p)}; }
 
 template <class T>
 T* address(gpu::DevicePtr p) {
@@ -84,12 +67,11 @@ Result<PrefillAttentionArgs> bind(const PrefillAttentionPlan& plan, const Prefil
   const PrefillAttentionShape& shape = plan.shape;
   gpu::GpuBackend& device = *plan.device;
   const std::int64_t row = static_cast<std::int64_t>(shape.heads + 2 * shape.kv_heads) * shape.head_dim;
-  const std::int64_t lines = t.blocks * shape.kv_heads * kBlockTokens;
   PrefillAttentionArgs args{};
   MET_ASSIGN(args.q_map, matrix_map(device, t.qkv, row, t.tokens_max, kQueries));
   if (shape.cache == DType::kBF16) {
-    MET_ASSIGN(args.k_map, matrix_map(device, pointer(t.layer.k_cache), shape.head_dim, lines, kBlockTokens));
-    MET_ASSIGN(args.v_map, matrix_map(device, pointer(t.layer.v_cache), shape.head_dim, lines, kBlockTokens));
+    MET_ASSIGN(args.k_map, cache_map(device, t.layer.k_cache, t.blocks, shape.kv_heads, shape.head_dim));
+    MET_ASSIGN(args.v_map, cache_map(device, t.layer.v_cache, t.blocks, shape.kv_heads, shape.head_dim));
   }
   args.layer = t.layer;
   args.qkv = address<const Bf16Bits>(t.qkv);

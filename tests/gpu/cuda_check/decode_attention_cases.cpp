@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ops/cuda/decode_attention.h"
+#include "ops/cuda/tensor_map.h"
 #include "tests/gpu/cuda_check/check.h"
 
 namespace met::gpu::check {
@@ -349,8 +350,17 @@ Result<OpCase> decode_attention(GpuBackend& gpu, const AttentionCase& c, bool ti
                .scales = floats(kCodesBuffer + 1),
                .width = static_cast<std::int32_t>(coded_width(c)),
                .rows = in.rows_max};
+    DeviceTensorMap k_map{}, v_map{};
+    if (!e4m3) {
+      const std::int64_t blocks = static_cast<std::int64_t>(in.k_cache.size()) /
+                                  (std::int64_t{kBlockTokens} * c.kv_heads * c.head_dim * 2);
+      MET_ASSIGN(k_map, ops::cuda::cache_map(*plan.device, at(2), blocks, c.kv_heads, c.head_dim));
+      MET_ASSIGN(v_map, ops::cuda::cache_map(*plan.device, at(3), blocks, c.kv_heads, c.head_dim));
+    }
     return std::vector{
-        ops::cuda::decode_attention_launch(plan, {.layer = layer,
+        ops::cuda::decode_attention_launch(plan, {.k_map = k_map,
+                                                  .v_map = v_map,
+                                                  .layer = layer,
                                                   .qkv = static_cast<const Bf16Bits*>(at(0)),
                                                   .y = static_cast<Bf16Bits*>(at(1)),
                                                   .coded = coded,
@@ -453,6 +463,25 @@ std::vector<AttentionCase> probes() {
                        .rows_max = 96,
                        .cache = cache,
                        .norms = true});
+    const std::vector<int> some(many.begin(), many.begin() + 55);
+    for (const int dim : {64, 128}) {
+      cases.push_back({.heads = 40,
+                       .kv_heads = 8,
+                       .head_dim = dim,
+                       .contexts = some,
+                       .rows_max = 64,
+                       .cache = cache,
+                       .sinks = true,
+                       .window = 300,
+                       .softcap = 20.0F});
+      cases.push_back({.heads = 8,
+                       .kv_heads = 8,
+                       .head_dim = dim,
+                       .contexts = some,
+                       .rows_max = 64,
+                       .cache = cache,
+                       .coded = true});
+    }
   }
   return cases;
 }
