@@ -83,6 +83,8 @@ struct SimulateFlags {
   std::string hardware;
   std::string json_file;
   std::int64_t kv_blocks = 48'811;
+  int swap_blocks = 0;
+  std::string recurrent = "off";
   double rate_scale = 1;
   SimulationOptions options;
 
@@ -93,6 +95,9 @@ struct SimulateFlags {
             {"--router", &router},
             {"--hardware", &hardware},
             {"--kv-blocks", &kv_blocks, 2, 100'000'000},
+            {"--recurrent", &recurrent},
+            {"--swap-blocks", &swap_blocks, 0, 100'000'000},
+            {"--swap-block-ns", &time.swap_block_ns, 1},
             {"--rate-scale", &rate_scale, 1e-6, 1e6},
             {"--step-us", &time.step_us, 1},
             {"--token-ns", &time.token_ns},
@@ -112,9 +117,14 @@ Result<const kernels::Hardware*> hardware_of(const std::string& name) {
 }
 
 /// The device that the hardware's defaults were made for: ids stay on it unless it is the host.
-engine::DeviceTraits traits_of(const kernels::Hardware& hardware) {
+Result<engine::DeviceTraits> traits_of(const kernels::Hardware& hardware, const std::string& recurrent) {
+  if (recurrent != "off" && recurrent != "on" && recurrent != "midchunk")
+    return invalid("--recurrent", "'" + recurrent + "' is none of off, on, midchunk");
   const bool host = hardware.name == "cpu";
-  return {.feeds_ids = !host, .unified_memory = host};
+  return engine::DeviceTraits{
+      .feeds_ids = !host,
+      .unified_memory = host,
+      .recurrent = {.has_state = recurrent != "off", .captures_midchunk = recurrent == "midchunk"}};
 }
 
 std::vector<std::string> split(std::string_view list) {
@@ -175,8 +185,11 @@ json::Object to_json(const std::string& policy, const Simulated& s, const Simula
                    {"prompt_tokens_per_second", rate(s.prompt_tokens)},
                    {"hit_rate", ratio(s.hit_tokens, s.prompt_tokens)},
                    {"preemptions", s.preemptions},
+                   {"swaps", s.swaps},
                    {"recomputed_share", ratio(s.recomputed_tokens, s.computed_tokens)},
                    {"evictions", s.evictions},
+                   {"states_stored", s.states_stored},
+                   {"states_restored", s.states_restored},
                    {"steps", s.steps},
                    {"device_busy", ratio(s.busy_us, s.duration_us * options.replicas)},
                    {"waiting_most", s.waiting_most},
@@ -211,12 +224,13 @@ void print(const std::string& policy, const Simulated& s, const SimulationOption
       policy.c_str(), count(s.finished), count(s.requests), seconds, count(s.refused), count(s.too_long),
       count(s.left), count(s.ended_early));
   std::printf(
-      "  %.1f requests/s, %.1f output and %.1f prompt tokens/s; hit rate %.4f; %lld preemptions, %.4f of the "
-      "computed tokens again; devices busy %.3f; at most %lld waiting, %.2f ms on average\n",
+      "  %.1f requests/s, %.1f output and %.1f prompt tokens/s; hit rate %.4f; %lld preemptions (%lld by "
+      "swap), %.4f of "
+      "the computed tokens again; devices busy %.3f; at most %lld waiting, %.2f ms on average\n",
       static_cast<double>(s.finished) / std::max(seconds, 1e-9),
       static_cast<double>(s.output_tokens) / std::max(seconds, 1e-9),
       static_cast<double>(s.prompt_tokens) / std::max(seconds, 1e-9), ratio(s.hit_tokens, s.prompt_tokens),
-      count(s.preemptions), ratio(s.recomputed_tokens, s.computed_tokens),
+      count(s.preemptions), count(s.swaps), ratio(s.recomputed_tokens, s.computed_tokens),
       ratio(s.busy_us, s.duration_us * options.replicas), count(s.waiting_most), s.queued_s * 1000);
   std::printf("%-12s %10s %10s %10s %10s %12s\n", "", "", "p50", "p90", "p99", "max");
   print_times("all", s.all);
@@ -249,10 +263,13 @@ Result<> run(const std::vector<std::string>& arguments, const config::Environmen
     if (trace.empty()) {
       MET_ASSIGN(trace, load_trace(settings.model, flags.rate_scale));
     }
-    MET_ASSIGN(scheduler::PlanConfig plan, engine::plan_config(settings, *hardware, traits_of(*hardware),
-                                                               settings.max_seq_len.value_or(kMaxSeqLen)));
+    MET_ASSIGN(const engine::DeviceTraits traits, traits_of(*hardware, flags.recurrent));
+    MET_ASSIGN(scheduler::PlanConfig plan,
+               engine::plan_config(settings, *hardware, traits, settings.max_seq_len.value_or(kMaxSeqLen)));
     plan.blocks_total = static_cast<int>(flags.kv_blocks);
+    plan.swap_blocks = flags.swap_blocks;
     flags.options.engine = engine::engine_config(settings, plan);
+    flags.options.engine.swap_block_ns = 2 * flags.options.time.swap_block_ns;
     const auto began = std::chrono::steady_clock::now();
     MET_ASSIGN(const Simulated done, simulate(trace, flags.options));
     // Not part of the result, which is the same whenever it is made.

@@ -2,7 +2,12 @@
 
 namespace met::bench {
 
+std::int64_t StepTime::of_swaps(const scheduler::StepBatch& batch) const {
+  return std::ssize(batch.swap_out) * swap_block_ns / 1000 + std::ssize(batch.swap_in) * swap_block_ns / 1000;
+}
+
 std::int64_t StepTime::of(const scheduler::StepBatch& batch) const {
+  if (batch.rows.empty()) return 0;
   std::int64_t context = 0;
   std::int64_t pairs = 0;
   for (const StepRow& row : batch.rows) {
@@ -26,7 +31,8 @@ Result<> SimulatedDevice::enqueue(const scheduler::StepPlan& /*plan*/, const sch
     const DeviceRow& row = rows_[static_cast<std::size_t>(work.device_row)];
     step.ids.push_back(token_of(requests_[row.request].output_text, work.position - row.prompt));
   }
-  const std::int64_t us = time_.of(batch);
+  step.swap_us = time_.of_swaps(batch);
+  const std::int64_t us = time_.of(batch) + step.swap_us;
   busy_us_ += us;
   last_done_us_ = std::max(clock_.now_us() + time_.host_us, last_done_us_) + us;
   step.done_us = last_done_us_;
@@ -37,6 +43,7 @@ Result<> SimulatedDevice::settle(const scheduler::StepBatch& /*batch*/, schedule
   MET_CHECK(settled_ < enqueued_, "nothing is in flight");
   const Step& step = steps_[settled_++ % steps_.size()];
   clock_.set(step.done_us);
+  results.swap_us = step.swap_us;
   for (std::size_t i = 0; i < results.samples.size(); ++i) {
     results.samples[i].id = step.ids[i];
     results.samples[i].flags = 0;

@@ -15,13 +15,16 @@ namespace met::bench {
 /// What a step takes: weights once, then by its tokens and by what they attend to. Defaults are those of
 /// Qwen3-8B in BF16 on an H200, fitted to the tables of docs/performance.md.
 struct StepTime {
-  std::int64_t step_us = 4000;     ///< of every step
-  std::int64_t token_ns = 20'000;  ///< of each token
-  std::int64_t context_ns = 32;    ///< of each position that a row finds in the cache
-  std::int64_t pair_ps = 1200;     ///< of each pair of a prefill token and a position that it attends to
-  std::int64_t host_us = 50;       ///< from a plan to the start of its step; hidden while another one runs
+  std::int64_t step_us = 4000;          ///< of every step
+  std::int64_t token_ns = 20'000;       ///< of each token
+  std::int64_t context_ns = 32;         ///< of each position that a row finds in the cache
+  std::int64_t pair_ps = 1200;          ///< of each pair of a prefill token and a position that it attends to
+  std::int64_t swap_block_ns = 43'000;  ///< of each block to the host pool, or back: 2.25 MiB at 55 GB/s
+  std::int64_t host_us = 50;  ///< from a plan to the start of its step; hidden while another one runs
 
+  /// Of all but the swap copies.
   std::int64_t of(const scheduler::StepBatch& batch) const;
+  std::int64_t of_swaps(const scheduler::StepBatch& batch) const;
 };
 
 /// Tokens of request i, which its sampler's seed names, are those of its traced text.
@@ -43,6 +46,7 @@ class SimulatedDevice final : public scheduler::Device {
   };
   struct Step {
     std::int64_t done_us = 0;
+    std::int64_t swap_us = 0;
     std::vector<scheduler::TokenId> ids;
   };
 

@@ -182,14 +182,17 @@ class Simulation {
     std::int64_t admitted = 0;
     for (const auto& replica : replicas_) {
       const scheduler::Snapshot& s = replica->loop.snapshot();
-      if (replica->door.open().load() != 0 || s.blocks_referenced != 0 ||
+      if (replica->door.open().load() != 0 || s.blocks_referenced != 0 || s.swap_blocks_used != 0 ||
           s.blocks_free + s.blocks_evictable + 1 != s.blocks_total)
         return fail(ErrorCode::kInternal, "a replica ends with blocks or requests that nobody holds");
       out_.prompt_tokens += s.prefix_queries;
       out_.hit_tokens += s.prefix_hits;
       out_.preemptions += s.preemptions;
+      out_.swaps += s.stats.preemptions_swap;
       out_.steps += s.steps;
       out_.evictions += s.stats.evictions;
+      out_.states_stored += s.stats.checkpoints_stored;
+      out_.states_restored += s.stats.checkpoints_restored;
       const auto tokens = [&](scheduler::TokenClass c) {
         return s.stats.tokens[static_cast<std::size_t>(c)];
       };

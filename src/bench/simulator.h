@@ -42,9 +42,12 @@ struct Simulated {
   std::int64_t output_tokens = 0;
   std::int64_t hit_tokens = 0;
   std::int64_t preemptions = 0;
+  std::int64_t swaps = 0;  ///< of them
   std::int64_t recomputed_tokens = 0;
   std::int64_t computed_tokens = 0;
   std::int64_t evictions = 0;
+  std::int64_t states_stored = 0;  ///< checkpoints of recurrent state
+  std::int64_t states_restored = 0;
   std::int64_t steps = 0;
   std::int64_t busy_us = 0;       ///< of all replicas' devices
   std::int64_t waiting_most = 0;  ///< on one replica

@@ -253,10 +253,13 @@ void read_environment(Settings& s, const EnvironmentReader& environment, std::ve
     if (row.environment.empty()) continue;
     std::optional<std::string> value = environment(row.environment);
     if (!value) continue;
-    if (row.choices == "auto|on|off") {  // P5: 1 or true in any case is on, any other value off
+    const bool is_switch = std::holds_alternative<bool Settings::*>(row.slot);
+    if (is_switch || row.choices == "auto|on|off") {  // P5: 1 or true in any case is on, any other value off
       std::transform(value->begin(), value->end(), value->begin(),
                      [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-      value = *value == "1" || *value == "true" ? "on" : "off";
+      const bool on = row.name.starts_with("no-") ? *value == "0" || *value == "false"
+                                                  : *value == "1" || *value == "true";
+      value = is_switch ? (on ? "true" : "false") : (on ? "on" : "off");
     }
     const Result<void> done = put(s, row, *value, Origin::kEnvironment);
     if (!done) errors.push_back({done.error().code, done.error().message, std::string(row.environment)});
@@ -289,11 +292,17 @@ Result<void> set_setting(Settings& settings, std::string_view setting_name, std:
   return put(settings, *row, value, origin);
 }
 
+Origin origin_of(const Settings& settings, std::string_view setting_name) {
+  const Setting* row = find(setting_name);
+  MET_CHECK(row != nullptr, std::string(setting_name));
+  const std::size_t i = index_of(*row);
+  return i < settings.origin.size() ? settings.origin[i] : Origin::kDefault;
+}
+
 json::Value describe_settings(const Settings& settings) {
   json::Array rows;
   for (const Setting& row : settings_table()) {
-    const std::size_t i = index_of(row);
-    const Origin origin = i < settings.origin.size() ? settings.origin[i] : Origin::kDefault;
+    const Origin origin = origin_of(settings, row.name);
     json::Object entry;
     entry.append("name", row.name);
     entry.append("value", value_of(settings, row));

@@ -67,6 +67,12 @@ struct Settings {
   std::string prefill_codispatch = "auto";
   std::string prefill_first_chunk = "auto";
   bool no_prefix_caching = false;
+  std::int64_t ssm_cache_slots = 16;
+  std::int64_t ssm_checkpoint_interval = 256;
+  std::int64_t marconi_min_tokens = 256;
+  bool no_ssm_tail_midchunk = false;
+  std::string ssm_tail_checkpoint = "auto";
+  bool hermetic = false;
   bool batch_invariant = false;
   bool no_graphs = false;
   double step_timeout_s = 60;
@@ -126,10 +132,12 @@ struct Setting {
   std::string_view help;
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  std::string_view choices;      ///< "a|b|c", or empty
-  std::string_view alias;        ///< a second spelling, or empty
-  std::string_view environment;  ///< the METRALE_* variable that is its fallback, or empty
-  bool secret = false;           ///< never printed
+  std::string_view choices;  ///< "a|b|c", or empty
+  std::string_view alias;    ///< a second spelling, or empty
+  /// The METRALE_* variable that is its fallback, or empty. A switch is turned on by 1 or true; one whose name begins with no-
+  /// by 0 or false, since the variable names what it turns off.
+  std::string_view environment;
+  bool secret = false;  ///< never printed
 };
 
 /// The table, in the order in which help and documents show it. The model is not in it: it is the positional
@@ -149,6 +157,9 @@ std::expected<Settings, std::vector<Error>> read_settings(std::span<const std::s
 /// stronger origin stays.
 Result<void> set_setting(Settings& settings, std::string_view setting_name, std::string_view value,
                          Origin origin);
+
+/// Where the value of a setting of the table came from.
+Origin origin_of(const Settings& settings, std::string_view setting_name);
 
 /// [{"name", "value", "default", "origin", "type"}, …]; secrets show how many values there are, never which.
 json::Value describe_settings(const Settings& settings);

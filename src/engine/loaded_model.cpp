@@ -121,9 +121,11 @@ Result<> plan_model_memory(const config::Settings& s, Prepared& p) {
     return invalid("--max-seq-len", std::to_string(wanted) + " is more than the model's " +
                                         std::to_string(model.max_positions) + " positions");
   const gpu::DeviceInfo& device = p.device->info();
-  MET_ASSIGN(p.plan,
-             plan_config(s, *p.target->hardware,
-                         {.feeds_ids = device.feeds_ids, .unified_memory = device.unified_memory}, wanted));
+  MET_ASSIGN(
+      p.plan,
+      plan_config(s, *p.target->hardware,
+                  {.feeds_ids = device.feeds_ids, .unified_memory = device.unified_memory, .recurrent = {}},
+                  wanted));
   const auto fill = [&](std::int64_t max_seq_len) {
     p.plan.max_seq_len = max_seq_len;
     p.runner.limits = scheduler::step_limits(p.plan);

@@ -38,6 +38,7 @@ Result<scheduler::PlanConfig> plan_config(const config::Settings& s, const kerne
   plan.mixed_prefill_tokens =
       s.mixed_prefill_tokens.value_or(default_or(hardware, "mixed_prefill_tokens", kMixedPrefillTokens));
   MET_ASSIGN(plan.prefill, resolve_prefill_mode(s, hardware, plan.max_batch_size));
+  MET_ASSIGN(plan.recurrent, resolve_recurrent(s, device.recurrent));
   plan.kv_admit_watermark = s.kv_admit_watermark;
   if (s.kv_admit_watermark == 0)
     log::warn("--kv-admit-watermark 0 reserves blocks for prompts alone: answers may preempt each other");

@@ -3,15 +3,17 @@
 #pragma once
 
 #include "config/settings.h"
+#include "engine/recurrent_switches.h"
 #include "kernels/resolve.h"
 #include "scheduler/engine.h"
 
 namespace met::engine {
 
-/// What a plan depends on of the device.
+/// What a plan depends on of the device, and of the model.
 struct DeviceTraits {
   bool feeds_ids = false;       ///< sampled ids stay on it, so that two steps can be in flight (E6)
   bool unified_memory = false;  ///< the CPU
+  RecurrentTraits recurrent;
 };
 
 /// All but `blocks_total`, which is the memory plan's. Errors: a switch that cannot take effect (P3).

@@ -45,6 +45,7 @@ void EngineLoop::commit(StepSlot& slot) {
 void EngineLoop::park(SeqIndex index) {
   Sequence& s = at(index);
   s.recomputed_to = std::max(s.recomputed_to, s.planned_len);
+  work_.observe_cut(s.outputs());
   leave(index);
   s.state = SeqState::kParked;
   insert_by_admission(parked_, index);

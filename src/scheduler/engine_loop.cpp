@@ -274,7 +274,8 @@ void EngineLoop::build_view() {
            .rows_free = static_cast<int>(device_rows_.size()),
            .slai_skips = slai_skips_,
            .step_left_us = step_left_us(),
-           .cost = costs_.model(decoding)};
+           .cost = costs_.model(decoding),
+           .work = work_.recent()};
 }
 
 /// What the cost model gives the step in flight, less what it has run.

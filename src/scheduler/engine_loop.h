@@ -21,6 +21,7 @@
 #include "scheduler/sequence.h"
 #include "scheduler/spill.h"
 #include "scheduler/wait_queue.h"
+#include "scheduler/work_meter.h"
 
 namespace met::scheduler {
 
@@ -175,6 +176,7 @@ class EngineLoop {
   int slai_skips_ = 0;
   std::int64_t last_done_us_ = -1;
   CostMeter costs_;
+  WorkMeter work_;
 
   std::vector<Inbox::Letter> letters_;
   std::vector<LiveView> live_views_;

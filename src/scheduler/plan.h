@@ -152,6 +152,13 @@ struct CostModel {
   std::int64_t disk_block_ns = 0;     ///< a block from there to disk and back
 };
 
+/// What a reservation may grow by (S26).
+struct RecentWork {
+  std::int64_t computed = 0;    ///< tokens, of all classes
+  std::int64_t recomputed = 0;  ///< of them
+  std::int64_t outputs = 0;     ///< a running mean of what sequences write; 0: none has ended
+};
+
 /// The state that one plan is made from. Spans stay valid for the call.
 struct View {
   std::span<const LiveView> live;    ///< in admission order
@@ -171,6 +178,7 @@ struct View {
   int slai_skips = 0;             ///< ticks in a row that skipped their admission round (S11)
   std::int64_t step_left_us = 0;  ///< of the step in flight, by the cost model (S12)
   CostModel cost;
+  RecentWork work;
 };
 
 enum class RowKind : std::uint8_t { kDecode, kPrefill };

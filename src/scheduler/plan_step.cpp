@@ -17,13 +17,21 @@ constexpr std::int64_t kRowTokensMax = 65'535;   // a kernel's grid (P1)
 
 std::int64_t align_down(std::int64_t value, std::int64_t grid) { return value / grid * grid; }
 
+/// Recomputed tokens are to stay below this part of all (S26).
+constexpr std::int64_t kRecomputedPart = 8;
+
 /// Blocks that a waiting sequence reserves: for the watermark's outputs (S7), and when it resumes at least for those that
-/// it is immune for, twice as many each time that it was preempted again (S18).
-std::int64_t reserve_blocks(const PlanConfig& config, const WaitView& s) {
+/// it is immune for, twice as many each time that it was preempted again (S18). `outputs_seen`: what sequences write, where
+/// reservations have to grow by it (S26), else 0.
+std::int64_t reserve_blocks(const PlanConfig& config, const WaitView& s, std::int64_t outputs_seen) {
   std::int64_t outputs = config.kv_admit_watermark;
   if (s.preemptions > 0) {
     outputs = std::max<std::int64_t>(outputs, config.resume_immunity_tokens);
     outputs <<= std::min(s.preemptions - 1, 20);
+  }
+  if (outputs_seen > 0) {
+    const std::int64_t had = s.len - s.prompt_len;
+    outputs = std::max({outputs, outputs_seen - had, 2 * had});
   }
   const std::int64_t tokens = std::min(s.len + std::min(s.outputs_left, outputs), config.max_seq_len);
   return tokens / config.block_tokens + 1;
@@ -62,6 +70,7 @@ class Planning {
     continue_prefills();
     if (plan_.preempt.empty()) {
       sum_reserved();
+      outputs_seen_ = recomputes_much() ? view_.work.outputs : 0;
       if (resume()) admit();
     } else if (!view_.queued.empty()) {
       wait_queued(0, WaitReason::kCapacity);
@@ -311,6 +320,15 @@ class Planning {
     }
   }
 
+  /// S26: what was computed again lately, and what is owed to those that were preempted, is much of all.
+  bool recomputes_much() const {
+    std::int64_t owed = 0;
+    for (const WaitView& s : view_.parked)
+      if (s.place == SwapPlace::kNone) owed += std::max<std::int64_t>(0, s.recomputed_to - s.hit_tokens);
+    for (const LiveView& s : view_.live) owed += std::max<std::int64_t>(0, s.recomputed_to - s.planned_len);
+    return (view_.work.recomputed + owed) * kRecomputedPart > view_.work.computed + owed;
+  }
+
   /// Tokens of the first row of an entry: where waves are not ragged, an equal part for all queued that could go
   /// with it (P6).
   std::int64_t entry_share(const WaitView& s, std::int64_t begin) const {
@@ -342,7 +360,7 @@ class Planning {
     if (span.empty() && rowless_ > 0) return why = WaitReason::kBudget, false;
     if (!decodes && !span.empty() && !joins(span)) return why = WaitReason::kWave, false;
     const std::int64_t block = config_.block_tokens;
-    const std::int64_t each = reserve_blocks(config_, s);
+    const std::int64_t each = reserve_blocks(config_, s, outputs_seen_);
     const std::int64_t followers = (s.rows - 1) * (each - (s.prompt_len - 1) / block);
     const std::int64_t hit = s.hit_tokens / block;
     const bool alone = view_.live.empty() && plan_.resume.empty() && plan_.admit.empty();
@@ -501,6 +519,7 @@ class Planning {
   std::int64_t swap_free_;          ///< places of the host pool that it has not given away
   std::int64_t budget_ = 0;         ///< prefill tokens left in the step
   std::int64_t logits_left_ = 0;    ///< prompt positions that may still want logits
+  std::int64_t outputs_seen_ = 0;   ///< that entries reserve for, 0: the watermark's (S26)
   std::int64_t reserved_ = 0;       ///< blocks that live sequences may still ask for
   bool streams_ = false;            ///< a running stream waits for its next token (S10)
   bool projects_ = false;           ///< the cost model knows what this step takes (S12)

@@ -166,6 +166,7 @@ void EngineLoop::observe_step(const StepSlot& slot) {
    : plan.decode_rows == 0 ? stats.step_prefill
                            : stats.step_mixed)
       .observe(seconds(step_us));
+  work_.observe_step(plan.tokens);
   stats.iteration_tokens.observe(static_cast<double>(prefill + plan.tokens.decode));
   const auto add = [&](TokenClass kind, std::int64_t tokens) {
     stats.tokens[static_cast<std::size_t>(kind)] += tokens;
@@ -190,6 +191,7 @@ void EngineLoop::end(SeqIndex index, Event event, EndClass end_class) {
   Sequence& s = at(index);
   event.cached = std::max<std::int64_t>(s.cached, 0);
   if (event.kind != Event::Kind::kFinished) event.completion_tokens = s.outputs();
+  work_.observe_outputs(s.outputs());
   if (!s.record->request.probe) observe_end(s, end_class);
   const auto choice = static_cast<std::size_t>(s.choice);
   switch (s.state) {

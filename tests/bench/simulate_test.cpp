@@ -198,6 +198,86 @@ TEST(Simulate, ATightPoolPreemptsAndEveryRequestEnds) {  // S14, S18
   EXPECT_GT(done.recomputed_tokens, 0);
 }
 
+/// Streams that come together and want more than the pool has for one and a half of them.
+std::vector<TracedRequest> crowd(std::int64_t streams, std::int64_t tokens) {
+  std::vector<TracedRequest> trace;
+  for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(streams); ++i)
+    trace.push_back(request(0, {{1 + i, 15}}, 1000 + i, tokens));
+  return trace;
+}
+SimulationOptions crowded(std::int64_t tokens, std::int64_t watermark) {
+  SimulationOptions options = options_of();
+  options.engine.plan.blocks_total = static_cast<int>(3 * (tokens + 32) / 32) + 1;
+  options.engine.plan.max_batch_size = 8;
+  options.engine.plan.max_seq_len = tokens + 80;
+  options.engine.plan.kv_admit_watermark = watermark;
+  return options;
+}
+double recomputed_share(const Simulated& done) {
+  return static_cast<double>(done.recomputed_tokens) / static_cast<double>(done.computed_tokens);
+}
+
+TEST(Simulate, LongStreamsAreNotComputedAgainForEver) {  // S26: the bar is 15 %
+  const Simulated one = run(crowd(8, 400), crowded(400, 128));
+  EXPECT_GT(one.preemptions, 0);
+  EXPECT_LE(recomputed_share(one), 0.15);
+  SimulationOptions options = crowded(400, 32);
+  options.engine.plan.blocks_total = 701;
+  options.engine.plan.max_batch_size = 64;
+  const Simulated many = run(crowd(150, 400), options);
+  EXPECT_EQ(many.finished, 150);
+  EXPECT_GT(many.preemptions, 0);
+  EXPECT_LE(recomputed_share(many), 0.15);
+}
+
+TEST(Simulate, SwapTakesItsTimeAndIsTakenWhereItIsCheaper) {  // S17
+  SimulationOptions options = crowded(400, 32);
+  options.engine.plan.swap_blocks = 400;
+  options.engine.swap_block_ns = 2 * options.time.swap_block_ns;
+  const Simulated cheap = run(crowd(8, 400), options);
+  EXPECT_GT(cheap.swaps, 0);
+  options.time.swap_block_ns *= 40;
+  options.engine.swap_block_ns = 2 * options.time.swap_block_ns;
+  const Simulated dear = run(crowd(8, 400), options);
+  EXPECT_EQ(dear.swaps, 0);
+  EXPECT_LT(cheap.recomputed_tokens, dear.recomputed_tokens);
+  // The same schedule with slower copies takes longer.
+  options.engine.swap_block_ns = 1;
+  options.time.swap_block_ns = 1000;
+  const Simulated fast = run(crowd(8, 400), options);
+  options.time.swap_block_ns = 100'000;
+  EXPECT_GT(run(crowd(8, 400), options).duration_us, fast.duration_us);
+}
+
+TEST(Simulate, CheckpointsDecideWhatAModelWithRecurrentStateHits) {  // H2, H4, H6, H7, H9
+  std::vector<TracedRequest> trace = {request(0, {{1, 1000}}, 2, 5),
+                                      request(10'000'000, {{1, 1000}, {2, 5}, {3, 60}}, 4, 5),
+                                      request(20'000'000, {{1, 900}, {5, 60}}, 6, 5)};
+  struct Case {
+    const char* name;
+    scheduler::RecurrentConfig state;
+    std::int64_t hits;
+  };
+  for (const Case& c :
+       {Case{"no state: blocks are enough", {}, 992 + 896},
+        Case{"the first prompt's tail", {.on = true}, 992},
+        Case{"no tail", {.on = true, .tail = scheduler::TailCapture::kOff}, 0},
+        Case{"captured inside the chunk", {.on = true, .tail = scheduler::TailCapture::kMidchunk}, 992},
+        Case{"no slot", {.on = true, .slots = 0}, 0},
+        Case{"a checkpoint each 128 tokens at the end of a chunk of 256",
+             {.on = true, .tail = scheduler::TailCapture::kOff, .interval_blocks = 8},
+             768 + 768},
+        Case{"of no use below 993 tokens", {.on = true, .least_tokens = 993}, 0},
+        Case{"another session", {.on = true, .hermetic = true}, 0}}) {
+    SimulationOptions options = options_of();
+    options.engine.plan.max_prefill_tokens = 256;
+    options.engine.plan.recurrent = c.state;
+    const Simulated done = run(trace, options);
+    EXPECT_EQ(done.hit_tokens, c.hits) << c.name;
+    EXPECT_EQ(done.states_restored > 0, c.state.on && c.hits > 0) << c.name;
+  }
+}
+
 TEST(Simulate, SlaiHoldsGapsAndItsSkipsAreBounded) {  // S10, S11: the bound holds over a whole load
   const std::vector<TracedRequest> trace = conversations(500, 14);
   SimulationOptions options = options_of();
