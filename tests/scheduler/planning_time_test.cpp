@@ -54,7 +54,8 @@ struct Case {
   const char* name;
   Policy policy;
   std::uint64_t tenants;
-  bool rows_left;  ///< blocks are what is missing, so that every head is looked up in the index
+  bool rows_left;     ///< blocks are what is missing, so that every head is looked up in the index
+  bool hits = false;  ///< of 31 blocks, by all
 };
 
 struct Times {
@@ -65,7 +66,7 @@ struct Times {
 Times planning_us(const Case& c) {
   EngineConfig config;
   config.plan = {.depth = 2,
-                 .blocks_total = kRunning * 63 + 1,
+                 .blocks_total = c.hits ? kRunning * 32 + 32 : kRunning * 63 + 1,
                  .max_batch_size = c.rows_left ? 2 * kRunning : kRunning,
                  .max_seq_len = 16'000,
                  .max_prefill_tokens = 8192,
@@ -81,7 +82,7 @@ Times planning_us(const Case& c) {
   const auto submit = [&](int count) {
     for (int i = 0; i < count; ++i) {
       Request request{.prompt = std::vector<TokenId>(kPrompt, 3), .max_tokens = 480};
-      request.prompt[0] = static_cast<TokenId>(handles.size());
+      request.prompt[c.hits ? 500 : 0] = static_cast<TokenId>(handles.size());
       request.tenant = handles.size() % c.tenants;
       handles.push_back(*door.submit(std::move(request), clock));
     }
@@ -105,7 +106,9 @@ TEST(Planning, TakesFiftyMicrosecondsUnderEveryPolicy) {  // E10, S6, S10, S23
   for (const Case& c :
        {Case{"fifo", Policy::kFifo, 1, false}, Case{"fifo, 100 tenants", Policy::kFifo, 100, false},
         Case{"slai", Policy::kSlai, 1, false}, Case{"slai, 100 tenants", Policy::kSlai, 100, false},
-        Case{"fifo, no blocks", Policy::kFifo, 1, true}, Case{"slai, no blocks", Policy::kSlai, 1, true}}) {
+        Case{"fifo, no blocks", Policy::kFifo, 1, true}, Case{"slai, no blocks", Policy::kSlai, 1, true},
+        Case{"fifo, no blocks, long hits", Policy::kFifo, 1, true, true},
+        Case{"slai, no blocks, long hits", Policy::kSlai, 1, true, true}}) {
     const Times us = planning_us(c);
     std::printf(
         "%s: %d running, %d waiting: mail, view, plan and commit of a tick take %.1f us, at best %.1f\n",
