@@ -8,6 +8,8 @@
 #include "gpu/mock/mock_backend.h"
 #include "ops/cuda/decode_attention.h"
 #include "ops/cuda/gemm.h"
+#include "ops/cuda/moe.h"
+#include "ops/cuda/moe_router.h"
 #include "ops/cuda/projection.h"
 
 namespace met::ops::cuda {
@@ -109,6 +111,40 @@ TEST(CudaPlans, EveryGemmHasATile) {
         EXPECT_EQ(plan->tile->weights, weights);
       }
     }
+}
+
+TEST(CudaPlans, FewTilesDivideK) {
+  gpu::mock::MockBackend device = h200();
+  const auto tile = [&](int n, int k) {
+    const auto plan = plan_gemm(
+        device, {.n = n, .k = k, .tokens_max = 128, .epilogue = Epilogue::kResidual, .next_norm = true});
+    return plan ? std::string(plan->tile->entry) : plan.error().message;
+  };
+  EXPECT_EQ(tile(2048, 4096), "gemm_bf16_64_split4");
+  EXPECT_EQ(tile(4096, 4096), "gemm_bf16_64_split2");
+}
+
+TEST(CudaPlans, ExpertsOfAStepFit) {
+  gpu::mock::MockBackend device = h200();
+  for (const int tokens : {1, 33, 64, 128, 256, 257, 512, 8192})
+    for (const int experts : {8, 60, 128, 256, 512}) {
+      const std::string what = std::to_string(tokens) + " tokens, " + std::to_string(experts) + " experts";
+      for (const Matrix& m : {Matrix{1536, 2048, Epilogue::kSiluMul}, {2048, 768, Epilogue::kStore}}) {
+        const auto plan = plan_moe_gemm(
+            device,
+            {.n = m.n, .k = m.k, .experts = experts, .top_k = 8, .tokens = tokens, .epilogue = m.epilogue});
+        ASSERT_TRUE(plan) << what << ": " << plan.error().message;
+        EXPECT_LE(plan->shared_bytes, kSharedMax) << what;
+      }
+      const auto router =
+          plan_moe_router(device, {.hidden = 2048, .experts = experts, .top_k = 8, .tokens_max = tokens});
+      ASSERT_TRUE(router) << what << ": " << router.error().message;
+      EXPECT_EQ(router->orders, tokens > 256 || experts > 128) << what;
+      EXPECT_GE(router->grid.y * router->grid.x * 16, static_cast<std::uint32_t>(tokens)) << what;
+    }
+  const auto many = plan_moe_router(device, {.hidden = 64, .experts = 64, .top_k = 32, .tokens_max = 65});
+  ASSERT_TRUE(many);
+  EXPECT_TRUE(many->orders) << "more pairs than the products can order";
 }
 
 TEST(CudaPlans, DecodeAttentionCoversTheContext) {

@@ -17,7 +17,7 @@
 // multiplies 64 rows of the 128-row tile and stores them. Blocks are persistent. Nothing keeps the two in step but the
 // ring, so one stores its results while the other multiplies, and the ring fills for the next tile meanwhile.
 // Entries by columns of a tile and by what a cluster shares (gemm_tile.cuh): a pair loads W once for two tiles of rows; a
-// split divides k between two blocks, which add their sums through distributed shared memory.
+// split divides k between two or four blocks, which add their sums through distributed shared memory.
 #include "gemm_kernel.cuh"
 
 namespace {
@@ -68,3 +68,4 @@ MET_GEMM(gemm_bf16_128, 128, Share::kNone, 1, 6)
 MET_GEMM(gemm_bf16_128_split2, 128, Share::kSplit, 2, 5)
 MET_GEMM(gemm_bf16_64, 64, Share::kNone, 1, 8)
 MET_GEMM(gemm_bf16_64_split2, 64, Share::kSplit, 2, 8)
+MET_GEMM(gemm_bf16_64_split4, 64, Share::kSplit, 4, 7)

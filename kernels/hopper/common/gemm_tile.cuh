@@ -35,7 +35,7 @@ constexpr int kConsumerRegisters = 232;
 enum class Share {
   kNone,   // one block
   kPair,   // two tiles of rows on the same rows of W, which are loaded once for both
-  kSplit,  // one tile, each of two blocks takes a part of k
+  kSplit,  // one tile, each block takes a part of k
 };
 
 /// ScaleBytes: of a stage, for the scales of its rows of x.
@@ -52,7 +52,7 @@ struct Tile {
   static constexpr int kStageBytes = kXBytes + N * kRowBytes;
   static constexpr int kScaleBytes = ScaleBytes;
   static constexpr int kOwnColumns = N / kSplits;  // that a block adds up and stores
-  static constexpr int kSumBytes = kSplits > 1 ? kOwnColumns* kTileM * 4 : 0;
+  static constexpr int kSumBytes = (kSplits - 1) * kOwnColumns * kTileM * 4;
   static constexpr int kBarriers = 2 * Stages + 3;
   static constexpr int kSharedBytes = 1024 + Stages * (kStageBytes + ScaleBytes) +
                                       kConsumerWarps * kStagingBytes + kSumBytes + kGemmNormRows * 4 +
@@ -100,7 +100,7 @@ struct Shared {
       barrier_init(empty(s), kReaders * kConsumerWarps);
     }
     barrier_init(summed(), 1);
-    barrier_init(taken(), kConsumerWarps);
+    barrier_init(taken(), (T::kSplits > 1 ? T::kSplits - 1 : 1) * kConsumerWarps);
     barrier_init(normed(), kHelperWarps);
     barrier_init_fence();
   }
@@ -233,42 +233,56 @@ __device__ void release_stage(const Shared<T>& shared, int stage, int lane) {
 
 // ---- the sum over a cluster that split k ----
 
-/// Adds the parts of both blocks of a cluster: each gets its half of the tile's columns. Sums arrive by stores that count at
-/// a barrier of the receiver: a release at cluster scope would be a fence of all writes of the chip. `more`: another tile
-/// follows, whose sums must not arrive before these are read.
+/// Adds the parts of all blocks of a cluster, in order of k: each gets its share of the tile's columns. Sums arrive by stores
+/// that count at a barrier of the receiver: a release at cluster scope would be a fence of all writes of the chip. `more`:
+/// another tile follows, whose sums must not arrive before these are read.
 template <class T>
 __device__ void sum_splits(const Shared<T>& shared, const float (&part)[T::kN / 2],
                            float (&sum)[T::kOwnColumns / 2], int rank, std::uint32_t round, bool more) {
-  static_assert(T::kSplits == 2);
   constexpr int kOwnGroups = T::kOwnColumns / 8;
   constexpr int kGroupStride = kConsumers * 16;
+  constexpr int kPartStride = kOwnGroups * kGroupStride;  // from a peer's part to the next one's
   const int lane = threadIdx.x % kWarpThreads;
   const std::uint32_t own = shared.sums + threadIdx.x * 16;
-  const std::uint32_t peer = peer_address(own, rank ^ 1);
-  const std::uint32_t peer_summed = peer_address(shared.summed(), rank ^ 1);
-  if (threadIdx.x == 0) barrier_expect(shared.summed(), kOwnGroups * kGroupStride);
+  // Where block `from` puts its part at any other one: there is no place for one's own.
+  const auto place = [](int from, int to) { return (from < to ? from : from - 1) * kPartStride; };
+  if (threadIdx.x == 0) barrier_expect(shared.summed(), (T::kSplits - 1) * kPartStride);
   barrier_wait_cluster(shared.taken(), round ^ 1);
 #pragma unroll
-  for (int j = 0; j < kOwnGroups; ++j) {
-    float4 v;
-    v.x = rank == 0 ? part[4 * (j + kOwnGroups)] : part[4 * j];
-    v.y = rank == 0 ? part[4 * (j + kOwnGroups) + 1] : part[4 * j + 1];
-    v.z = rank == 0 ? part[4 * (j + kOwnGroups) + 2] : part[4 * j + 2];
-    v.w = rank == 0 ? part[4 * (j + kOwnGroups) + 3] : part[4 * j + 3];
-    peer_store_counted(peer + j * kGroupStride, v, peer_summed);
+  for (int to = 0; to < T::kSplits; ++to) {
+    if (to == rank) continue;
+    const std::uint32_t peer = peer_address(own, to) + place(rank, to);
+    const std::uint32_t summed = peer_address(shared.summed(), to);
+#pragma unroll
+    for (int j = 0; j < kOwnGroups; ++j) {
+      const float* v = part + 4 * (j + to * kOwnGroups);
+      peer_store_counted(peer + j * kGroupStride, float4{v[0], v[1], v[2], v[3]}, summed);
+    }
+  }
+  float kept[T::kOwnColumns / 2];
+#pragma unroll
+  for (int i = 0; i < T::kOwnColumns / 2; ++i) {
+    kept[i] = part[i];
+#pragma unroll
+    for (int from = 1; from < T::kSplits; ++from)
+      if (from == rank) kept[i] = part[i + from * (T::kOwnColumns / 2)];
   }
   barrier_wait(shared.summed(), round);
 #pragma unroll
   for (int j = 0; j < kOwnGroups; ++j) {
-    const float4 v = shared_load(own + j * kGroupStride);
-    sum[4 * j] = (rank == 0 ? part[4 * j] : part[4 * (j + kOwnGroups)]) + v.x;
-    sum[4 * j + 1] = (rank == 0 ? part[4 * j + 1] : part[4 * (j + kOwnGroups) + 1]) + v.y;
-    sum[4 * j + 2] = (rank == 0 ? part[4 * j + 2] : part[4 * (j + kOwnGroups) + 2]) + v.z;
-    sum[4 * j + 3] = (rank == 0 ? part[4 * j + 3] : part[4 * (j + kOwnGroups) + 3]) + v.w;
+#pragma unroll
+    for (int from = 0; from < T::kSplits; ++from) {
+      float4 v{kept[4 * j], kept[4 * j + 1], kept[4 * j + 2], kept[4 * j + 3]};
+      if (from != rank) v = shared_load(own + place(from, rank) + j * kGroupStride);
+      sum[4 * j] = from == 0 ? v.x : sum[4 * j] + v.x;
+      sum[4 * j + 1] = from == 0 ? v.y : sum[4 * j + 1] + v.y;
+      sum[4 * j + 2] = from == 0 ? v.z : sum[4 * j + 2] + v.z;
+      sum[4 * j + 3] = from == 0 ? v.w : sum[4 * j + 3] + v.w;
+    }
   }
   if (!more) return;
   __syncwarp();
-  if (lane == 0) peer_arrive_after_reads(peer_address(shared.taken(), rank ^ 1));
+  if (lane < T::kSplits && lane != rank) peer_arrive_after_reads(peer_address(shared.taken(), lane));
 }
 
 }  // namespace

@@ -2,24 +2,26 @@
 //   s[n] = sum_k W[e, n, k] x[row, k], row = tokens[p] where `gathers`, else p; then the epilogue of MoeGemmArgs.
 //
 // Shapes   W: [experts * n, k] row-major, as boxes of 64 k and the entry's rows, swizzled; x: [rows, k] BF16; y: [pairs,
-//          ldy] BF16. n, k multiples of 8; gated: n a multiple of 16; experts <= 1024.
+//          ldy] BF16. n, k multiples of 8; gated: n a multiple of 16; experts <= 512.
 // Rounding products and sums FP32, one rounding at the store. A place's bits depend on its own row and expert alone.
 // Launch   moe_gemm_n<N>: tiles of 64 rows of W (N <= 32) or 128 by N places; 128 threads for each 64 rows and 128 more, one
 //          block a multiprocessor; any grid serves any step. Shared memory as Memory counts it. Dependent.
 // Roles    Consumer warpgroups: W as the A side of WGMMA, places as B. One producer warp: W by tensor copies. Three gather
 //          warps: x by 16-byte copies into the swizzled form, some stages ahead.
+// Early    Where rows are not gathered, pairs are older than the kernel in front, and weights wait for nothing. Where they
+//          are and the router leaves the order to this kernel, the first weights are those of a guess (MoeTiles).
 // Cost     reads the weights of every expert that has a place once for each N of its places (again from the L2 cache:
 //          tiles of the same weights are neighbours), x once for each tile of W. Bound by the bytes of W while an expert
 //          has few places.
 #include "async.cuh"
 #include "met/moe_ops.h"
+#include "moe_tiles.cuh"
 #include "pdl.cuh"
 #include "projection_epilogue.cuh"
 #include "wgmma.cuh"
 
 namespace {
 
-constexpr int kMoeExpertsMax = 1024;
 constexpr int kGatherWarps = 3;
 constexpr int kGatherThreads = kGatherWarps * kWarp;
 constexpr int kChunkK = kChunkBytes / 2;          // values of a row of a chunk
@@ -38,10 +40,10 @@ struct MoeConfig {
   static constexpr int kStageBytes = Chunks * (kRows + N) * kChunkBytes;
   static constexpr int kLag = 3;  // stages whose gathered copies are under way
   static_assert(kLag < Stages);
-  static_assert(Stages * kStageBytes + 16 * Stages + 4 * (kMoeExpertsMax + 1) + 1024 <= 227 * 1024);
+  static_assert(Stages * kStageBytes + 16 * Stages + kMoeTilesBytes + 1024 <= 227 * 1024);
 };
 
-/// Shared memory from a multiple of 1024: the ring, its barriers, and how many tiles lie before each expert's.
+/// Shared memory from a multiple of 1024: the ring, its barriers, and what MoeTiles keeps.
 template <class C>
 struct MoeMemory {
   std::uint32_t base;
@@ -50,90 +52,54 @@ struct MoeMemory {
   __device__ std::uint32_t x(int slot) const { return weights(slot) + C::kWeightBytes; }
   __device__ std::uint32_t full(int slot) const { return base + C::kStages * C::kStageBytes + 8 * slot; }
   __device__ std::uint32_t empty(int slot) const { return full(C::kStages + slot); }
-  __device__ std::uint32_t tiles_before(int expert) const { return full(2 * C::kStages) + 4 * expert; }
-};
-
-/// Rows [row, …) of expert `expert`'s W and places [place, end).
-struct MoeTile {
-  int expert, row, place, end;
+  __device__ MoeTilesMemory tiles() const { return {full(2 * C::kStages)}; }
 };
 
 template <class C>
-class MoeTiles {
- public:
-  __device__ MoeTiles(const met::MoeGemmArgs& args, const MoeMemory<C>& memory)
-      : args_(args), memory_(memory), weight_tiles_((args.n + C::kRows - 1) / C::kRows) {}
-
-  /// One warp counts the tiles of all experts; a barrier of the block follows.
-  __device__ void count() const {
-    const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    int before = 0;
-    for (int first = 0; first < args_.experts; first += kWarp) {
-      const int expert = first + lane;
-      const int tiles = expert < args_.experts ? place_tiles(expert) * weight_tiles_ : 0;
-      int sum = tiles;
-#pragma unroll
-      for (int step = 1; step < kWarp; step *= 2) {
-        const int other = __shfl_up_sync(0xffffffffU, sum, step);
-        if (lane >= step) sum += other;
-      }
-      if (expert < args_.experts) shared_store_word(memory_.tiles_before(expert), before + sum - tiles);
-      before += __shfl_sync(0xffffffffU, sum, kWarp - 1);
-    }
-    if (lane == 0) shared_store_word(memory_.tiles_before(args_.experts), before);
-  }
-
-  __device__ int total() const { return before(args_.experts); }
-
-  __device__ MoeTile at(int index) const {
-    int low = 0;  // the last expert with tiles_before <= index
-    int high = args_.experts;
-    while (high - low > 1) {
-      const int middle = (low + high) / 2;
-      if (before(middle) <= index)
-        low = middle;
-      else
-        high = middle;
-    }
-    const int within = index - before(low);
-    const int tiles = place_tiles(low);
-    return {low, within / tiles * C::kRows, args_.pairs.begin[low] + within % tiles * C::kN,
-            args_.pairs.begin[low + 1]};
-  }
-
- private:
-  __device__ int before(int expert) const {
-    return static_cast<int>(shared_load_word(memory_.tiles_before(expert)));
-  }
-  __device__ int place_tiles(int expert) const {
-    return (args_.pairs.begin[expert + 1] - args_.pairs.begin[expert] + C::kN - 1) / C::kN;
-  }
-
-  const met::MoeGemmArgs& args_;
-  const MoeMemory<C>& memory_;
-  int weight_tiles_;
-};
+using TilesOf = MoeTiles<C::kRows, C::kN>;
 
 template <class C>
 __device__ int stages_of(const met::MoeGemmArgs& args) {
   return (args.k + C::kChunks * kChunkK - 1) / (C::kChunks * kChunkK);
 }
 
-/// One thread: the weights of all tiles of the block.
+/// One thread: a stage's weights into a free slot.
+template <class C>
+__device__ void fetch_stage(const met::MoeGemmArgs& args, const MoeMemory<C>& memory, const MoeTile& tile,
+                            int stage, int slot) {
+  const std::uint32_t full = memory.full(slot);
+  barrier_expect(full, C::kWeightBytes);
+  for (int c = 0; c < C::kChunks; ++c)
+    load_box(memory.weights(slot) + c * C::kRows * kChunkBytes, args.weights,
+             (stage * C::kChunks + c) * kChunkK, tile.expert * args.n + tile.row, full);
+}
+
+/// One thread: the first stages of the tile that the block is guessed to have; returns how many.
+template <class C>
+__device__ int fetch_early(const met::MoeGemmArgs& args, const MoeMemory<C>& memory,
+                           const TilesOf<C>& tiles) {
+  if (static_cast<int>(blockIdx.x) >= tiles.guessed()) return 0;
+  const MoeTile tile = tiles.guess(static_cast<int>(blockIdx.x));
+  const int early = min(stages_of<C>(args), C::kStages);
+  for (int stage = 0; stage < early; ++stage) fetch_stage<C>(args, memory, tile, stage, stage);
+  return early;
+}
+
+/// One thread: the weights of all tiles of the block but the first `early` stages.
 template <class C>
 __device__ void fetch_weights(const met::MoeGemmArgs& args, const MoeMemory<C>& memory,
-                              const MoeTiles<C>& tiles) {
+                              const TilesOf<C>& tiles, int early) {
   const int stages = stages_of<C>(args);
   RingCursor cursor;
   for (int index = blockIdx.x; index < tiles.total(); index += gridDim.x) {
     const MoeTile tile = tiles.at(index);
     for (int stage = 0; stage < stages; ++stage, cursor.advance(C::kStages)) {
-      const std::uint32_t full = memory.full(cursor.slot);
+      if (early > 0) {
+        --early;
+        continue;
+      }
       barrier_wait(memory.empty(cursor.slot), cursor.phase ^ 1);
-      barrier_expect(full, C::kWeightBytes);
-      for (int c = 0; c < C::kChunks; ++c)
-        load_box(memory.weights(cursor.slot) + c * C::kRows * kChunkBytes, args.weights,
-                 (stage * C::kChunks + c) * kChunkK, tile.expert * args.n + tile.row, full);
+      fetch_stage<C>(args, memory, tile, stage, cursor.slot);
     }
   }
 }
@@ -151,11 +117,11 @@ class Gatherer {
   __device__ Gatherer(const met::MoeGemmArgs& args, const MoeMemory<C>& memory, int thread)
       : args_(args), memory_(memory), thread_(thread) {}
 
-  __device__ void run(const MoeTiles<C>& tiles) {
+  __device__ void run(const TilesOf<C>& tiles) {
     const int stages = stages_of<C>(args_);
     RingCursor cursor;
     for (int index = blockIdx.x; index < tiles.total(); index += gridDim.x) {
-      aim(tiles.at(index));
+      aim(tiles.at(index), tiles);
       for (int stage = 0; stage < stages; ++stage, cursor.advance(C::kStages)) {
         barrier_wait(memory_.empty(cursor.slot), cursor.phase ^ 1);
         fetch(stage, memory_.x(cursor.slot));
@@ -178,13 +144,13 @@ class Gatherer {
   __device__ int unit() const { return thread_ % kChunkUnits; }
 
   /// Finds this thread's rows of x for a tile.
-  __device__ void aim(const MoeTile& tile) {
+  __device__ void aim(const MoeTile& tile, const TilesOf<C>& tiles) {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       const int place = tile.place + row(i);
       from_[i] = nullptr;
       if (row(i) >= C::kN || place >= tile.end) continue;
-      const std::int64_t source = args_.gathers != 0 ? args_.pairs.tokens[place] : place;
+      const std::int64_t source = args_.gathers != 0 ? tiles.token(place) : place;
       from_[i] = args_.x + source * args_.k + unit() * kUnitValues;
     }
   }
@@ -265,7 +231,7 @@ __device__ void store_tile(const met::MoeGemmArgs& args, const MoeTile& tile, co
 
 template <class C>
 __device__ void multiply_tiles(const met::MoeGemmArgs& args, const MoeMemory<C>& memory,
-                               const MoeTiles<C>& tiles) {
+                               const TilesOf<C>& tiles) {
   const int group = static_cast<int>(threadIdx.x) / kGroupThreads;
   const bool releases = threadIdx.x % kWarp == 0;
   const int stages = stages_of<C>(args);
@@ -304,8 +270,8 @@ __device__ void multiply_tiles(const met::MoeGemmArgs& args, const MoeMemory<C>&
 template <class C>
 __device__ void moe_gemm(const met::MoeGemmArgs& args) {
   extern __shared__ __align__(1024) unsigned char shared[];
-  launch_dependents();
   const MoeMemory<C> memory{(shared_address(shared) + 1023) / 1024 * 1024};
+  const TilesOf<C> tiles(args, memory.tiles(), args.counts->tokens);
   if (threadIdx.x == 0) {
     prefetch_map(args.weights);
     for (int i = 0; i < C::kStages; ++i) {
@@ -314,16 +280,20 @@ __device__ void moe_gemm(const met::MoeGemmArgs& args) {
     }
     barrier_init_fence();
   }
-  wait_for_producers();
-  const MoeTiles<C> tiles(args, memory);
-  if (threadIdx.x < kWarp) tiles.count();
+  tiles.clear();
   __syncthreads();
   const int producer = static_cast<int>(threadIdx.x) - C::kGroups * kGroupThreads;
+  const int early = producer == 0 ? fetch_early<C>(args, memory, tiles) : 0;
+  if (args.gathers != 0) wait_for_producers();  // else the pairs are older
+  tiles.count();
   if (producer < 0) {
     multiply_tiles<C>(args, memory, tiles);
   } else if (producer < kWarp) {
-    if (producer == 0) fetch_weights<C>(args, memory, tiles);
+    if (producer == 0) fetch_weights<C>(args, memory, tiles, early);
   } else {
+    // Whoever starts now may read what the kernels in front wrote.
+    wait_for_producers();
+    launch_dependents();
     Gatherer<C>(args, memory, producer - kWarp).run(tiles);
   }
 }
@@ -336,7 +306,7 @@ __device__ void moe_gemm(const met::MoeGemmArgs& args) {
     moe_gemm<MoeConfig<n, groups, chunks, stages>>(args);                                                  \
   }
 
-MET_MOE_GEMM(8, 1, 4, 6)
+MET_MOE_GEMM(8, 1, 4, 5)
 MET_MOE_GEMM(16, 1, 4, 5)
 MET_MOE_GEMM(32, 1, 4, 4)
 MET_MOE_GEMM(64, 2, 2, 4)

@@ -7,14 +7,21 @@
 
 namespace met {
 
+/// Up to these sizes a router may leave the tokens' choices, and `moe_gemm` puts the pairs in order.
+constexpr int kMoeOrderTokens = 256;
+constexpr int kMoeOrderPairs = 2048;
+constexpr int kMoeOrderExperts = 128;
+
 /// Router of a mixture layer (module `moe_router`): p = softmax_e(x[t] . router[e]); the top_k greatest are chosen, of equal
-/// ones the lower e; weights are their p, divided by their sum where `renormalise`.
+/// ones the lower e; weights are their p, divided by their sum where `renormalise`. Module `moe_choose` leaves the pairs to
+/// `moe_gemm`: it writes choices and pairs.weights, and needs no scratch.
 struct MoeRouterArgs {
   const Bf16Bits* x;       // [tokens, hidden]
   RowSquares norm;         // parts null: x is normalised; else x / rms(row) is, and is stored to `normed`
   Bf16Bits* normed;        // [tokens, hidden]
   const Bf16Bits* router;  // [experts, hidden]
   MoePairs pairs;
+  std::int32_t* choices;  // [tokens, top_k] experts of a token, its greatest probability first
   const StepCounts* counts;
   std::int32_t hidden;
   std::int32_t experts;
@@ -50,13 +57,18 @@ struct MoeFewArgs {
 /// Products of a mixture layer (module `moe_gemm`): for each place p of expert e
 ///   s[n] = sum_k W[e, n, k] x[row, k], row = tokens[p] where `gathers`, else p
 ///   kStore   y[p, n] = s;   kSiluMul, kGeluMul  rows of W alternate 8 of gate, 8 of up; y[p, n / 2] = act(gate) * up
+/// Where choices are given, of the pairs only `places` is, in order of experts, then of tokens: stored where `gathers`.
+/// Without `gathers` pairs or choices are not of the kernel in front, but older.
 struct MoeGemmArgs {
   DeviceTensorMap weights;  // [experts * n, k] BF16
   const Bf16Bits* x;        // [rows, k]
   MoePairs pairs;
+  const std::int32_t* choices;  // as MoeRouterArgs, or null
+  const StepCounts* counts;
   Bf16Bits* y;  // [pairs, ldy]
   std::int64_t ldy;
   std::int32_t experts;
+  std::int32_t top_k;
   std::int32_t n;
   std::int32_t k;
   std::int32_t gathers;
@@ -65,6 +77,7 @@ struct MoeGemmArgs {
 
 /// Sum over a token's experts, in the order of its choice (module `moe_combine`):
 ///   h = bf16(residual[t] + sum_j weights[t, j] * y[places[t, j]]), stored back; then as ResidualNormArgs
+/// Only y comes from the kernel in front.
 struct MoeCombineArgs {
   Bf16Bits* residual;  // [tokens, dim]
   const Bf16Bits* y;   // [pairs, dim]

@@ -54,9 +54,9 @@ __device__ inline int sum_up_to(int value) {
 /// One token's experts, by a warp.
 __device__ inline void choose(const met::MoeFewArgs& args, int token, Choice& choice) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const Chosen own =
-      choose_row<kChoiceExperts / kWarp>(args.logits + static_cast<std::int64_t>(token) * args.experts,
-                                         args.experts, args.top_k, args.renormalise != 0);
+  const Chosen own = choose_row<kChoiceExperts / kWarp>(
+      StoredLogits{args.logits + static_cast<std::int64_t>(token) * args.experts}, args.experts, args.top_k,
+      args.renormalise != 0);
   if (lane >= args.top_k) return;
   choice.chosen[token * args.top_k + lane] = static_cast<std::int16_t>(own.expert);
   choice.weights[token * args.top_k + lane] = own.weight;

@@ -97,9 +97,9 @@ __device__ inline void store_logits(const met::MoeRouterArgs& args, const Tile& 
 /// One token's experts, by a warp. `places` holds the experts until the pairs are ordered.
 __device__ inline void choose_experts(const met::MoeRouterArgs& args, int token) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const Chosen own =
-      choose_row<kExpertsMax / kWarp>(args.logits + static_cast<std::int64_t>(token) * args.experts,
-                                      args.experts, args.top_k, args.renormalise != 0);
+  const Chosen own = choose_row<kExpertsMax / kWarp>(
+      StoredLogits{args.logits + static_cast<std::int64_t>(token) * args.experts}, args.experts, args.top_k,
+      args.renormalise != 0);
   if (lane >= args.top_k) return;
   args.pairs.places[static_cast<std::int64_t>(token) * args.top_k + lane] = own.expert;
   args.pairs.weights[static_cast<std::int64_t>(token) * args.top_k + lane] = own.weight;

@@ -46,15 +46,16 @@ struct Chosen {
   float weight;
 };
 
-/// One token's experts, by a warp: of equal logits the lower expert. At most 32 * Each experts, top_k <= 32.
-template <int Each>
-__device__ inline Chosen choose_row(const float* logits, int experts, int top_k, bool renormalise) {
+/// One token's experts, by a warp: of equal logits the lower expert. `logit` gives an expert's. At most 32 * Each experts,
+/// top_k <= 32.
+template <int Each, class Logit>
+__device__ inline Chosen choose_row(const Logit& logit, int experts, int top_k, bool renormalise) {
   constexpr unsigned kAll = 0xffffffffU;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   unsigned keys[Each] = {};  // 0: none, or taken
 #pragma unroll
   for (int i = 0; i < Each; ++i)
-    if (lane + i * kWarp < experts) keys[i] = max(key_of(__ldcg(logits + lane + i * kWarp)), 1U);
+    if (lane + i * kWarp < experts) keys[i] = max(key_of(logit(lane + i * kWarp)), 1U);
   unsigned greatest = 0;
   float total = 0;
   unsigned own = 0;  // of this lane's choice
@@ -92,5 +93,11 @@ __device__ inline Chosen choose_row(const float* logits, int experts, int top_k,
   chosen.weight = __fdividef(p, warp_sum(renormalise ? p : total));
   return chosen;
 }
+
+/// Logits in memory, written by other blocks.
+struct StoredLogits {
+  const float* row;
+  __device__ float operator()(int expert) const { return __ldcg(row + expert); }
+};
 
 }  // namespace

@@ -31,6 +31,7 @@ std::size_t MoeBlock::place(const config::ModelConfig& c, std::int64_t tokens, B
   take(buffers.tokens, pairs, sizeof(std::int32_t));
   take(buffers.places, pairs, sizeof(std::int32_t));
   take(buffers.weights, pairs, sizeof(float));
+  take(buffers.choices, pairs, sizeof(std::int32_t));
   take(buffers.gated, pairs * c.expert_ffn, sizeof(Bf16Bits));
   take(buffers.y, pairs * c.hidden, sizeof(Bf16Bits));
   return end;
@@ -90,8 +91,8 @@ Result<> MoeBlock::allocate(std::span<const DecoderLayerWeights> layers) {
   MET_TRY(device_->fill_async(memory_.data(), 0, memory_.bytes(), device_->default_stream()));
   place(config_, tokens_, buffers_);
   Buffers& b = buffers_;
-  for (gpu::DevicePtr* at :
-       {&b.normed, &b.logits, &b.finished, &b.begin, &b.tokens, &b.places, &b.weights, &b.gated, &b.y})
+  for (gpu::DevicePtr* at : {&b.normed, &b.logits, &b.finished, &b.begin, &b.tokens, &b.places, &b.weights,
+                             &b.choices, &b.gated, &b.y})
     at->value += memory_.data().value;
   for (const DecoderLayerWeights& layer : layers) {
     Maps& maps = maps_.emplace_back();
@@ -127,6 +128,7 @@ Result<> MoeBlock::route(const Plans& plans, const MoeMatrices& w, const Rows& r
                                 .normed = at_device<Bf16Bits>(buffers_.normed),
                                 .router = at_device<const Bf16Bits>(w.router.data),
                                 .pairs = pairs(),
+                                .choices = at_device<std::int32_t>(buffers_.choices),
                                 .counts = at_device<const StepCounts>(rows.counts),
                                 .hidden = config_.hidden,
                                 .experts = config_.experts,
@@ -138,12 +140,15 @@ Result<> MoeBlock::route(const Plans& plans, const MoeMatrices& w, const Rows& r
 }
 
 // The pairs' products, from rows `x` to `y`.
-Result<> MoeBlock::multiply(std::size_t layer, const Plans& plans, gpu::DevicePtr x,
+Result<> MoeBlock::multiply(std::size_t layer, const Plans& plans, const Rows& rows, gpu::DevicePtr x,
                             gpu::Stream stream) const {
   const std::size_t wide = plans.gate_up.rows == kWideRows ? 1 : 0;
+  const gpu::DevicePtr choices = plans.router.orders ? gpu::DevicePtr{} : buffers_.choices;
   MET_TRY(device_->launch(ops::cuda::moe_gemm_launch(plans.gate_up, {.weights = maps_[layer].gate_up[wide],
                                                                      .x = x,
                                                                      .pairs = pairs(),
+                                                                     .choices = choices,
+                                                                     .counts = rows.counts,
                                                                      .y = buffers_.gated,
                                                                      .ldy = config_.expert_ffn,
                                                                      .gathers = true}),
@@ -151,6 +156,8 @@ Result<> MoeBlock::multiply(std::size_t layer, const Plans& plans, gpu::DevicePt
   return device_->launch(ops::cuda::moe_gemm_launch(plans.down, {.weights = maps_[layer].down[wide],
                                                                  .x = buffers_.gated,
                                                                  .pairs = pairs(),
+                                                                 .choices = choices,
+                                                                 .counts = rows.counts,
                                                                  .y = buffers_.y,
                                                                  .ldy = config_.hidden,
                                                                  .gathers = false}),
@@ -196,7 +203,7 @@ Result<> MoeBlock::decode(std::size_t layer, int bucket, const MoeMatrices& w, c
   MET_CHECK(bucket <= kDecodeRows, "a decode step of more rows than the buffer of normed rows has room for");
   const Plans& plans = plans_for(bucket);
   MET_TRY(route(plans, w, rows, norm, stream));
-  MET_TRY(multiply(layer, plans, buffers_.normed, stream));
+  MET_TRY(multiply(layer, plans, rows, buffers_.normed, stream));
   MoeCombineArgs args = combine_args(rows);
   args.next_norm = at_device<const float>(rows.next_norm);
   args.scaled = at_device<Bf16Bits>(rows.scaled);
@@ -209,7 +216,7 @@ Result<> MoeBlock::mixed(std::size_t layer, std::int64_t tokens, const MoeMatric
                          gpu::Stream stream) const {
   const Plans& plans = plans_for(tokens);
   MET_TRY(route(plans, w, rows, {}, stream));
-  MET_TRY(multiply(layer, plans, rows.scaled, stream));
+  MET_TRY(multiply(layer, plans, rows, rows.scaled, stream));
   MoeCombineArgs args = combine_args(rows);
   if (rows.next_norm) {
     args.norm = at_device<const float>(rows.next_norm);

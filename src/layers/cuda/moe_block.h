@@ -63,7 +63,7 @@ class MoeBlock {
     gpu::DevicePtr normed;    ///< [bucket, hidden] BF16
     gpu::DevicePtr logits;    ///< F32 [tokens, experts]
     gpu::DevicePtr finished;  ///< I32: the router's counters
-    gpu::DevicePtr begin, tokens, places, weights;
+    gpu::DevicePtr begin, tokens, places, weights, choices;
     gpu::DevicePtr gated;  ///< [tokens * top_k, width]
     gpu::DevicePtr y;      ///< [tokens * top_k, hidden]
   };
@@ -74,7 +74,8 @@ class MoeBlock {
   const Plans& plans_for(std::int64_t tokens) const;
   Result<> route(const Plans& plans, const MoeMatrices& w, const Rows& rows, const RowSquares& norm,
                  gpu::Stream stream) const;
-  Result<> multiply(std::size_t layer, const Plans& plans, gpu::DevicePtr x, gpu::Stream stream) const;
+  Result<> multiply(std::size_t layer, const Plans& plans, const Rows& rows, gpu::DevicePtr x,
+                    gpu::Stream stream) const;
   MoeCombineArgs combine_args(const Rows& rows) const;
 
   gpu::GpuBackend* device_ = nullptr;

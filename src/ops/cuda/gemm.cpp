@@ -26,7 +26,7 @@ enum class Share { kNone, kPair, kSplit };
 constexpr GemmTile tile(std::string_view entry, DType weights, int columns, Share share, int blocks,
                         int stages, double ns_k, double us_tile) {
   const int splits = share == Share::kSplit ? blocks : 1;
-  const int sums = splits > 1 ? columns / splits * kTileRows * 4 : 0;
+  const int sums = (splits - 1) * (columns / splits) * kTileRows * 4;
   const int stage = (kTileRows + columns) * kRowBytes + (weights == DType::kF8E4M3 ? kTileRows * 4 : 0);
   return {
       .entry = entry,
@@ -49,6 +49,7 @@ constexpr GemmTile kTiles[] = {
     tile("gemm_bf16_128_split2", DType::kBF16, 128, Share::kSplit, 2, 5, 5.6, 6.0),
     tile("gemm_bf16_64", DType::kBF16, 64, Share::kNone, 1, 8, 3.3, 3.5),
     tile("gemm_bf16_64_split2", DType::kBF16, 64, Share::kSplit, 2, 8, 4.5, 4.1),
+    tile("gemm_bf16_64_split4", DType::kBF16, 64, Share::kSplit, 4, 7, 4.5, 5.0),
     tile("gemm_e4m3_128_pair", DType::kF8E4M3, 128, Share::kPair, 2, 6, 3.25, 5.0),
     tile("gemm_e4m3_128", DType::kF8E4M3, 128, Share::kNone, 1, 6, 3.15, 4.9),
     tile("gemm_e4m3_192", DType::kF8E4M3, 192, Share::kNone, 1, 5, 4.3, 5.0),

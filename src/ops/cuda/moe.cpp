@@ -11,12 +11,15 @@ namespace met::ops::cuda {
 namespace {
 
 // As kernels/hopper/common/moe_gemm.cu.
-constexpr int kExpertsMax = 1024;
+constexpr int kExpertsMax = 512;
 constexpr int kChunkK = 64;
 constexpr int kChunkBytes = 128;
 constexpr int kGroupRows = 64;
 constexpr int kGroupThreads = 128;
 constexpr int kAlignment = 1024;
+// As moe_tiles.cuh.
+constexpr int kTilesBytes =
+    2 * 4 * (kExpertsMax + 1) + kMoeOrderExperts * kMoeOrderTokens / 8 + kMoeOrderPairs + 16;
 
 constexpr std::int64_t kCombineDimMax = 8192;
 constexpr int kVector = 8;
@@ -29,13 +32,13 @@ struct Tile {
   double places;
 };
 constexpr std::array kTiles = {
-    Tile{8, 1, 4, 6, 4},   Tile{16, 1, 4, 5, 8},    Tile{32, 1, 4, 4, 16},
+    Tile{8, 1, 4, 5, 4},   Tile{16, 1, 4, 5, 8},    Tile{32, 1, 4, 4, 16},
     Tile{64, 2, 2, 4, 48}, Tile{128, 2, 1, 6, 160}, Tile{256, 2, 1, 4, 1e9},
 };
 
 std::uint32_t shared_bytes(const Tile& tile) {
   const int stage = tile.chunks * (tile.groups * kGroupRows + tile.columns) * kChunkBytes;
-  return static_cast<std::uint32_t>(tile.stages * (stage + 16) + 4 * (kExpertsMax + 1) + kAlignment);
+  return static_cast<std::uint32_t>(tile.stages * (stage + 16) + kTilesBytes + kAlignment);
 }
 
 template <class T>
@@ -55,7 +58,7 @@ Result<MoeGemmPlan> plan_moe_gemm(gpu::GpuBackend& device, const MoeGemmShape& s
                        "expert products need multiples of 8, have n = " + std::to_string(shape.n) +
                            ", k = " + std::to_string(shape.k));
   if (shape.experts < 1 || shape.experts > kExpertsMax)
-    return unsupported("num_experts", "must be 1 to 1024, is " + std::to_string(shape.experts));
+    return unsupported("num_experts", "must be 1 to 512, is " + std::to_string(shape.experts));
   const double places = static_cast<double>(shape.tokens) * shape.top_k / shape.experts;
   const Tile& tile = *std::ranges::find_if(kTiles, [&](const Tile& t) { return places <= t.places; });
   const int rows = tile.groups * kGroupRows;
@@ -83,9 +86,12 @@ gpu::KernelLaunch moe_gemm_launch(const MoeGemmPlan& plan, const MoeGemmTensors&
   const MoeGemmArgs args{.weights = t.weights,
                          .x = at<const Bf16Bits>(t.x),
                          .pairs = t.pairs,
+                         .choices = at<const std::int32_t>(t.choices),
+                         .counts = at<const StepCounts>(t.counts),
                          .y = at<Bf16Bits>(t.y),
                          .ldy = t.ldy,
                          .experts = shape.experts,
+                         .top_k = shape.top_k,
                          .n = static_cast<std::int32_t>(shape.n),
                          .k = static_cast<std::int32_t>(shape.k),
                          .gathers = t.gathers,

@@ -10,7 +10,7 @@ namespace met::ops::cuda {
 /// kernels/hopper/common/moe_gemm.cu.
 ///
 /// Errors   kUnsupported, naming the size: k or n no multiple of 8, n no multiple of 16 with a gated epilogue, more than
-///          1024 experts.
+///          512 experts.
 struct MoeGemmShape {
   std::int64_t n = 0;  ///< rows of an expert's W, gate and up counted
   std::int64_t k = 0;
@@ -33,7 +33,9 @@ struct MoeGemmTensors {
   DeviceTensorMap weights;  ///< moe_weights_map
   gpu::DevicePtr x;         ///< [tokens, k] where `gathers`, else [tokens * top_k, k] in the order of places
   MoePairs pairs;
-  gpu::DevicePtr y;  ///< [tokens * top_k, ldy]
+  gpu::DevicePtr choices;  ///< null where the router orders the pairs
+  gpu::DevicePtr counts;   ///< StepCounts
+  gpu::DevicePtr y;        ///< [tokens * top_k, ldy]
   std::int64_t ldy = 0;
   bool gathers = false;
 };

@@ -277,9 +277,28 @@ Result<> add_all(GpuBackend& gpu, const GemmCase& s, bool timed, std::vector<OpC
   return {};
 }
 
-/// Shapes of Qwen3-8B, then others; with the planned tile.
+/// Attention's products of a decode step of Qwen3-30B-A3B, cut in every way; shapes of Qwen3-8B, then others, with the planned
+/// tile.
 Result<std::vector<OpCase>> timed_cases(GpuBackend& gpu) {
   std::vector<OpCase> cases;
+  MET_TRY(add_all(gpu,
+                  {.tokens = 128,
+                   .tokens_max = 128,
+                   .n = 2048,
+                   .k = 4096,
+                   .epilogue = Epilogue::kResidual,
+                   .bias = false,
+                   .next_norm = true},
+                  true, cases));
+  MET_TRY(add_all(gpu,
+                  {.tokens = 128,
+                   .tokens_max = 128,
+                   .n = 5120,
+                   .k = 2048,
+                   .epilogue = Epilogue::kStore,
+                   .bias = false,
+                   .norm_parts = 1},
+                  true, cases));
   for (const DType type : {DType::kBF16, DType::kF8E4M3}) {
     for (const int m : {128, 512, 2048, 8192}) {
       MET_TRY(add_planned(gpu, {m, m, 6144, 4096, Epilogue::kStore, false, type}, true, cases));

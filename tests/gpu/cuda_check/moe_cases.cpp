@@ -15,11 +15,13 @@ struct MoeShape {
   std::int64_t n, k;
   Epilogue epilogue;
   bool gathers;
+  bool ordered = true;  ///< by the router
 };
 
-/// Pairs as a router leaves them; experts of a token differ, places of an expert are in a shuffled order.
+/// Pairs as a router leaves them; experts of a token differ. Places of an expert are in descending order of tokens where the
+/// router orders, else in ascending order, and a third of the tokens takes the same expert.
 struct Pairs {
-  std::vector<std::int32_t> begin, tokens, places;
+  std::vector<std::int32_t> begin, tokens, places, choices;
   std::vector<float> weights;
 };
 
@@ -30,16 +32,19 @@ Pairs pairs_of(const MoeShape& s, Rng& rng) {
     std::vector<int> order(static_cast<std::size_t>(s.experts));
     for (int e = 0; e < s.experts; ++e) order[static_cast<std::size_t>(e)] = e;
     for (std::size_t j = 0; j < static_cast<std::size_t>(s.top_k); ++j) {
-      std::swap(order[j], order[j + rng.next() % (order.size() - j)]);
+      const bool common = !s.ordered && j == 0 && t % 3 == 1;
+      std::swap(order[j], order[common ? order.size() / 2 : j + rng.next() % (order.size() - j)]);
+      pairs.choices.push_back(order[j]);
       of_expert[static_cast<std::size_t>(order[j])].push_back({t, static_cast<int>(j)});
       pairs.weights.push_back(static_cast<float>(rng.uniform(0.02, 0.5)));
     }
   }
   pairs.places.resize(pairs.weights.size() + 1);
   pairs.weights.push_back(0);
+  pairs.choices.push_back(1 << 24);  // beyond the pairs, as the other lists' last
   pairs.begin.push_back(0);
   for (auto& of : of_expert) {
-    std::ranges::reverse(of);
+    if (s.ordered) std::ranges::reverse(of);
     for (const auto& [t, j] : of) {
       pairs.places[static_cast<std::size_t>(t * s.top_k + j)] =
           static_cast<std::int32_t>(pairs.tokens.size());
@@ -71,9 +76,18 @@ Result<OpCase> products(GpuBackend& gpu, const MoeShape& s, bool timed) {
   OpCase op{
       .op = "moe_gemm",
       .shape = std::to_string(s.tokens) + "x" + std::to_string(s.top_k) + "/" + std::to_string(s.experts) +
-               " " + std::to_string(s.n) + "x" + std::to_string(s.k) + (gated ? " gated" : ""),
-      .buffers = {bytes_of(y), bytes_of(weights), bytes_of(x), raw(pairs.begin), raw(pairs.tokens)},
+               " " + std::to_string(s.n) + "x" + std::to_string(s.k) + (gated ? " gated" : "") +
+               (s.ordered ? "" : " orders"),
+      .buffers = {bytes_of(y), bytes_of(weights), bytes_of(x), raw(pairs.begin), raw(pairs.tokens),
+                  raw(std::vector<StepCounts>{{s.tokens, s.tokens, 0, s.tokens}}), raw(pairs.choices),
+                  raw(std::vector<std::int32_t>(pairs.places.size(), -1))},
       .outputs = {{.buffer = 0, .tolerance = {"one BF16 rounding, FP32 sums", kBf16Rounding, 0x1p-14}}}};
+  if (!timed && !s.ordered) {
+    std::vector<double> places(pairs.places.size(), -1.0);
+    if (s.gathers) std::ranges::copy(pairs.places.begin(), pairs.places.end() - 1, places.begin());
+    op.outputs.push_back(
+        {.buffer = 7, .type = DType::kI32, .want = std::move(places), .tolerance = {"equal", 0, 0}});
+  }
   if (!timed) {
     op.outputs[0].want = values_of(y);
     const auto w = values_of(weights);
@@ -109,7 +123,12 @@ Result<OpCase> products(GpuBackend& gpu, const MoeShape& s, bool timed) {
     MET_ASSIGN(const DeviceTensorMap map, ops::cuda::moe_weights_map(plan, p[1]));
     return std::vector{ops::cuda::moe_gemm_launch(plan, {.weights = map,
                                                          .x = p[2],
-                                                         .pairs = {ints(3), ints(4), nullptr, nullptr},
+                                                         .pairs = {.begin = s.ordered ? ints(3) : nullptr,
+                                                                   .tokens = s.ordered ? ints(4) : nullptr,
+                                                                   .places = ints(7),
+                                                                   .weights = nullptr},
+                                                         .choices = s.ordered ? DevicePtr{} : p[6],
+                                                         .counts = p[5],
                                                          .y = p[0],
                                                          .ldy = ldy,
                                                          .gathers = s.gathers})};
@@ -211,8 +230,8 @@ Result<std::vector<OpCase>> moe_cases(GpuBackend& gpu, bool timed) {
   };
   if (timed) {
     // Qwen3-30B-A3B at 128 tokens; the others with a quarter of its experts and of its tokens.
-    MET_TRY(add({128, 128, 128, 8, 1536, 2048, kSilu, true}));
-    MET_TRY(add({128, 128, 128, 8, 2048, 768, kStore, false}));
+    MET_TRY(add({128, 128, 128, 8, 1536, 2048, kSilu, true, false}));
+    MET_TRY(add({128, 128, 128, 8, 2048, 768, kStore, false, false}));
     for (const int tokens : {8, 64, 512, 2048}) {
       MET_TRY(add({tokens, tokens, 32, 8, 1536, 2048, kSilu, true}));
       MET_TRY(add({tokens, tokens, 32, 8, 2048, 768, kStore, false}));
@@ -229,13 +248,25 @@ Result<std::vector<OpCase>> moe_cases(GpuBackend& gpu, bool timed) {
       MET_TRY(add({tokens, std::max(tokens, 1), 6, 2, 96, 72, epilogue, epilogue != kStore}));
       MET_TRY(add({tokens, std::max(tokens, 1), 40, 4, 80, 320, epilogue, epilogue != kStore}));
     }
+  // Pairs that the kernel orders; with twice as many as experts or more, it guesses its first tiles.
+  for (const int tokens : {0, 1, 5, 20, 33, 70, 150, 256})
+    for (const Epilogue epilogue : {kStore, kSilu}) {
+      MET_TRY(add({tokens, std::max(tokens, 1), 6, 2, 96, 72, epilogue, epilogue != kStore, false}));
+      MET_TRY(add({tokens, std::max(tokens, 1), 40, 4, 80, 320, epilogue, epilogue != kStore, false}));
+    }
+  MET_TRY(add({40, 64, 128, 8, 1536, 136, kSilu, true, false}));
+  MET_TRY(add({100, 128, 128, 8, 320, 136, kSilu, true, false}));
+  MET_TRY(add({100, 128, 128, 8, 320, 136, kStore, false, false}));
+  MET_TRY(add({256, 256, 64, 8, 336, 768, kSilu, true, false}));
+  MET_TRY(add({256, 256, 60, 8, 1040, 64, kStore, true, false}));
   for (const Epilogue epilogue : {kStore, kSilu})
     MET_TRY(add({500, 500, 6, 2, 144, 136, epilogue, epilogue != kStore}));
   MET_TRY(add({9, 9, 128, 8, 1536, 256, kSilu, true}));
   MET_TRY(add({3, 3, 12, 2, 2048, 768, kStore, false}));
   for (const int tokens : {0, 1, 7})
-    for (const std::int64_t dim : {64, 2048}) {
-      MET_ASSIGN(OpCase made, combine(gpu, tokens, tokens + 2, dim, dim == 64 ? 2 : 8, false));
+    for (const auto& [dim, top_k] :
+         std::initializer_list<std::pair<std::int64_t, int>>{{64, 2}, {2048, 8}, {512, 11}, {8192, 24}}) {
+      MET_ASSIGN(OpCase made, combine(gpu, tokens, tokens + 2, dim, top_k, false));
       cases.push_back(std::move(made));
     }
   return cases;

@@ -25,7 +25,8 @@ enum Buffer : std::size_t {
   kWeights,
   kCounts,
   kLogits,
-  kFinished
+  kFinished,
+  kChoices
 };
 
 constexpr int kPartCount = 3;
@@ -40,7 +41,7 @@ std::vector<std::uint16_t> small_integers(Rng& rng, std::size_t count, int limit
 }
 
 struct Oracle {
-  std::vector<double> begin, tokens, places, weights, normed;
+  std::vector<double> begin, tokens, places, weights, choices, normed;
 };
 
 /// `inverse`: 1 / rms of each row, or empty.
@@ -51,6 +52,7 @@ Oracle route(const Shape& s, const std::vector<double>& x, const std::vector<dou
              .tokens = std::vector<double>(pairs_max, -1.0),
              .places = std::vector<double>(pairs_max, -1.0),
              .weights = std::vector<double>(pairs_max, -1.0),
+             .choices = std::vector<double>(pairs_max, -1.0),
              .normed = std::vector<double>(x.size(), 7.0)};
   std::vector<std::vector<std::pair<int, int>>> by_expert(
       static_cast<std::size_t>(s.experts));  // token, choice
@@ -79,6 +81,7 @@ Oracle route(const Shape& s, const std::vector<double>& x, const std::vector<dou
       const auto e = static_cast<std::size_t>(order[static_cast<std::size_t>(j)]);
       out.weights[static_cast<std::size_t>(t * s.top_k + j)] =
           std::exp(logits[e] - max) / (s.renormalise ? chosen : total);
+      out.choices[static_cast<std::size_t>(t * s.top_k + j)] = static_cast<double>(e);
       by_expert[e].emplace_back(t, j);
     }
     if (inverse.empty()) continue;
@@ -123,30 +126,34 @@ Result<OpCase> router_case(GpuBackend& gpu, const Shape& s, bool timed) {
   const auto pairs_max = static_cast<std::size_t>(s.tokens_max * s.top_k);
   const std::vector<std::int32_t> untouched(pairs_max, -1);
   const std::vector<std::uint16_t> sevens(count, f32_to_bf16(7.0F));
-  OpCase op{
-      .op = "moe_router",
-      .shape = std::to_string(s.tokens) + "x" + std::to_string(s.hidden) + " " + std::to_string(s.top_k) +
-               " of " + std::to_string(s.experts) + (s.normalises ? " normalises" : ""),
-      .buffers = {raw(x), raw(parts), raw(sevens), raw(router),
-                  raw(std::vector<std::int32_t>(static_cast<std::size_t>(s.experts) + 1, -1)), raw(untouched),
-                  raw(untouched), raw(std::vector<float>(pairs_max, -1.0F)),
-                  raw(std::vector<StepCounts>{{s.tokens, s.tokens, s.tokens, s.tokens}}),
-                  std::vector<std::byte>(plan.logits_bytes()), std::vector<std::byte>(plan.finished_bytes())},
-      .scratch = {kLogits}};
+  OpCase op{.op = "moe_router",
+            .shape = std::to_string(s.tokens) + "x" + std::to_string(s.hidden) + " " +
+                     std::to_string(s.top_k) + " of " + std::to_string(s.experts) +
+                     (s.normalises ? " normalises" : ""),
+            .buffers = {raw(x), raw(parts), raw(sevens), raw(router),
+                        raw(std::vector<std::int32_t>(static_cast<std::size_t>(s.experts) + 1, -1)),
+                        raw(untouched), raw(untouched), raw(std::vector<float>(pairs_max, -1.0F)),
+                        raw(std::vector<StepCounts>{{s.tokens, s.tokens, s.tokens, s.tokens}}),
+                        std::vector<std::byte>(plan.logits_bytes()),
+                        std::vector<std::byte>(plan.finished_bytes()), raw(untouched)},
+            .scratch = {kLogits}};
   if (!timed) {
     const Oracle want = route(s, values_of(x), values_of(router), inverse);
     const Tolerance exact{"equal", 0, 0};
-    op.outputs = {{.buffer = kBegin, .type = DType::kI32, .want = want.begin, .tolerance = exact},
-                  {.buffer = kTokens, .type = DType::kI32, .want = want.tokens, .tolerance = exact},
-                  {.buffer = kPlaces, .type = DType::kI32, .want = want.places, .tolerance = exact},
-                  {.buffer = kWeights,
-                   .type = DType::kF32,
-                   .want = want.weights,
-                   .tolerance = {"exp in FP32", 1e-5, 1e-7}},
-                  {.buffer = kNormed,
-                   .type = DType::kBF16,
-                   .want = want.normed,
-                   .tolerance = {"one BF16 rounding", kBf16Rounding, 0}}};
+    if (plan.orders)
+      op.outputs = {{.buffer = kBegin, .type = DType::kI32, .want = want.begin, .tolerance = exact},
+                    {.buffer = kTokens, .type = DType::kI32, .want = want.tokens, .tolerance = exact},
+                    {.buffer = kPlaces, .type = DType::kI32, .want = want.places, .tolerance = exact}};
+    else
+      op.outputs = {{.buffer = kChoices, .type = DType::kI32, .want = want.choices, .tolerance = exact}};
+    op.outputs.insert(op.outputs.end(), {{.buffer = kWeights,
+                                          .type = DType::kF32,
+                                          .want = want.weights,
+                                          .tolerance = {"exp in FP32", 1e-5, 1e-7}},
+                                         {.buffer = kNormed,
+                                          .type = DType::kBF16,
+                                          .want = want.normed,
+                                          .tolerance = {"one BF16 rounding", kBf16Rounding, 0}}});
   }
   op.launch = [=](std::span<const DevicePtr> p) -> Result<std::vector<KernelLaunch>> {
     const auto at = [&]<class T>(std::size_t i, T*) { return reinterpret_cast<T*>(p[i].value); };
@@ -158,7 +165,11 @@ Result<OpCase> router_case(GpuBackend& gpu, const Shape& s, bool timed) {
         .norm = {.parts = s.normalises ? at(kParts, kFloats) : nullptr, .count = kPartCount, .eps = kEps},
         .normed = at(kNormed, kBits),
         .router = at(kRouter, kBits),
-        .pairs = {at(kBegin, kInts), at(kTokens, kInts), at(kPlaces, kInts), at(kWeights, kFloats)},
+        .pairs = {.begin = at(kBegin, kInts),
+                  .tokens = at(kTokens, kInts),
+                  .places = at(kPlaces, kInts),
+                  .weights = at(kWeights, kFloats)},
+        .choices = at(kChoices, kInts),
         .counts = at(kCounts, static_cast<StepCounts*>(nullptr)),
         .hidden = s.hidden,
         .experts = s.experts,
@@ -192,6 +203,9 @@ Result<std::vector<OpCase>> moe_router_cases(GpuBackend& gpu, bool timed) {
       MET_TRY(add({tokens, tokens + 40, 96, 13, 3, normalises, false}));
     }
     MET_TRY(add({64, 64, 2048, 128, 8, normalises}));
+    MET_TRY(add({128, 128, 2048, 128, 8, normalises}));
+    MET_TRY(add({200, 256, 4096, 100, 8, normalises, false}));
+    MET_TRY(add({300, 300, 512, 128, 8, normalises}));
     MET_TRY(add({33, 1200, 64, 60, 4, normalises}));
     MET_TRY(add({1100, 1200, 64, 128, 8, normalises}));
     MET_TRY(add({3, 16, 128, 512, 32, normalises, false}));
