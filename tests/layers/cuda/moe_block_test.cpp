@@ -98,9 +98,15 @@ TEST_F(MoeBlockTest, FewTokensTakeThreeKernelsAndLeaveTheNextNormsInput) {
 
 TEST_F(MoeBlockTest, MoreTokensAreGroupedByExpert) {
   make(false);
-  EXPECT_THAT(decode(64), ElementsAre("moe_router", "moe_gemm_n32", "moe_gemm_n32", "moe_combine"));
+  EXPECT_THAT(decode(64), ElementsAre("moe_choose", "moe_gemm_n32", "moe_gemm_n32", "moe_combine"));
   EXPECT_EQ(norm_.count, 1);
   EXPECT_EQ(arguments<MoeGemmArgs>(1).x, arguments<MoeRouterArgs>(0).normed);
+  for (const std::size_t product : {1, 2}) {
+    EXPECT_EQ(arguments<MoeGemmArgs>(product).choices, arguments<MoeRouterArgs>(0).choices);
+    EXPECT_EQ(reinterpret_cast<std::uint64_t>(arguments<MoeGemmArgs>(product).counts), rows_[0].data().value);
+    EXPECT_EQ(arguments<MoeGemmArgs>(product).gathers, product == 1 ? 1 : 0);
+  }
+  EXPECT_EQ(arguments<MoeGemmArgs>(1).pairs.places, arguments<MoeCombineArgs>(3).pairs.places);
   EXPECT_NE(arguments<MoeCombineArgs>(3).next_norm, nullptr);
   EXPECT_EQ(arguments<MoeCombineArgs>(3).norm, nullptr);
 }
@@ -112,6 +118,7 @@ TEST_F(MoeBlockTest, StepsWithPrefillReadNormedRowsAndNormTheNextOnes) {
   EXPECT_EQ(router.norm.parts, nullptr);
   EXPECT_EQ(reinterpret_cast<std::uint64_t>(router.x), rows_[2].data().value);
   EXPECT_EQ(arguments<MoeGemmArgs>(1).x, router.x);
+  EXPECT_EQ(arguments<MoeGemmArgs>(1).choices, nullptr) << "the router ordered the pairs";
   EXPECT_EQ(reinterpret_cast<std::uint64_t>(arguments<MoeCombineArgs>(3).normed), rows_[2].data().value);
   mixed(1024, /*next=*/false);
   EXPECT_EQ(arguments<MoeCombineArgs>(3).normed, nullptr) << "the last layer: the head norms its own rows";
