@@ -58,6 +58,7 @@ json::Value anthropic_body(const ApiError& error, std::string_view request_id) {
   inner.append("type", anthropic_type(error.status));
   inner.append("message", named ? error.message : concat(error.param, ": ", error.message));
   json::Object out;
+  if (!error.code.empty()) inner.append("details", json::Object{{"error_code", error.code}});
   out.append("type", "error");
   out.append("error", std::move(inner));
   out.append("request_id", request_id.empty() ? json::Value() : json::Value(request_id));
@@ -88,6 +89,8 @@ std::string_view error_type(int status) {
 ApiError::ApiError(const Error& error)
     : status(status_of(error.code)), type(error_type(status)), message(error.message), param(error.field) {
   if (error.code == ErrorCode::kNotFound && error.field == "model") code = "model_not_found";
+  // By this Anthropic's clients know to go on without state on the server.
+  if (error.code == ErrorCode::kUnsupported && error.field == "thread") code = "thread_unsupported_request";
   if (error.code == ErrorCode::kDevice) code = "device_error";
   if (status == 429 || status == 503) retry_after_s = 1;
 }

@@ -31,7 +31,7 @@ std::string_view error_type(int status);
 enum class Dialect { kOpenAi, kAnthropic };
 
 /// OpenAI: {"error": {"message", "type", "param", "code"}}. Anthropic: {"type": "error", "error": {"type",
-/// "message"}, "request_id"}; a field that the message does not name is put before it.
+/// "message", "details": {"error_code"} where there is one}, "request_id"}; a field that the message does not name is put before it.
 json::Value error_body(const ApiError& error, Dialect dialect = Dialect::kOpenAi,
                        std::string_view request_id = {});
 

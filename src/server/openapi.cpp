@@ -48,7 +48,9 @@ json::Object operation_of(const Route& route) {
   return out;
 }
 
-json::Object lower_case(const Route& route) {
+json::Object operations_of(const Route& route) {
+  if (route.method == "*")
+    return {{"get", operation_of(route)}, {"post", operation_of(route)}, {"delete", operation_of(route)}};
   std::string method(route.method);
   for (char& c : method) c = static_cast<char>(c + ('a' - 'A'));
   return {{std::move(method), operation_of(route)}};
@@ -81,7 +83,8 @@ awaitable<void> get_openapi(Exchange& http, Services& met) {
     const std::string key = path_key(route.path);
     json::Value* have = paths.find(key);
     if (have == nullptr) have = &paths.append(key, json::Object{});
-    for (auto& [method, operation] : lower_case(route)) have->as_object().set(method, std::move(operation));
+    for (auto& [method, operation] : operations_of(route))
+      have->as_object().set(method, std::move(operation));
   }
   json::Object out{{"openapi", "3.1.0"}};
   out.append("info", json::Object{{"title", "met"}, {"version", config::kVersion}});

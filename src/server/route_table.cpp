@@ -31,6 +31,13 @@ awaitable<void> refuse_adapters(Exchange& http, Services&) {
   co_await refuse_with(http, "LoRA adapters are not supported by this server");
 }
 
+awaitable<void> refuse_compaction(Exchange& http, Services&) {
+  co_await refuse_with(
+      http,
+      "/v1/responses/compact is not supported: truncation \"auto\" drops the oldest turns that do not "
+      "fit, and --auto-compact shortens long conversations");
+}
+
 constexpr bool kOpen = true;
 constexpr auto kAnthropic = api::Dialect::kAnthropic;
 
@@ -53,7 +60,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/models/{model*}", get_model, "one served model"},
     {"POST", "/v1/responses", post_responses, "an answer to items"},
     {"POST", "/v1/responses/input_tokens", post_response_input_tokens, "tokens of its prompt"},
-    {"POST", "/v1/responses/compact", refuse, "not supported"},
+    {"POST", "/v1/responses/compact", refuse_compaction, "not supported"},
     {"GET", "/v1/responses/{response_id}", get_response, "a stored response"},
     {"DELETE", "/v1/responses/{response_id}", delete_response, "deletes it"},
     {"POST", "/v1/responses/{response_id}/cancel", post_cancel_response,
@@ -88,7 +95,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/forward", get_forward, "what a step is made of"},
     {"GET", "/hardware", get_hardware, "the device and the host"},
     {"GET", "/v1/events", get_events, "changes of status and load, as server-sent events"},
-    // Parts of the public APIs that are not served: a refusal in their own error shape, not a missing page.
+    // Parts of the public APIs that are not served: a refusal in the client's own error shape, not a missing page.
     {"POST", "/v1/embeddings", refuse_pooling, "not supported"},
     {"POST", "/v1/rerank", refuse_pooling, "not supported"},
     {"POST", "/v1/score", refuse_pooling, "not supported"},
@@ -99,36 +106,49 @@ constexpr Route kRoutes[] = {
     {"POST", "/classify", refuse_pooling, "not supported"},
     {"POST", "/v1/load_lora_adapter", refuse_adapters, "not supported"},
     {"POST", "/v1/unload_lora_adapter", refuse_adapters, "not supported"},
-    {"POST", "/v1/messages/batches", refuse, "not supported", !kOpen, kAnthropic},
-    {"GET", "/v1/messages/batches", refuse, "not supported", !kOpen, kAnthropic},
-    {"GET", "/v1/messages/batches/{batch*}", refuse, "not supported", !kOpen, kAnthropic},
-    {"POST", "/v1/complete", refuse, "not supported", !kOpen, kAnthropic},
     {"POST", "/v1/lora/{action*}", refuse_adapters, "not supported"},
     {"GET", "/v1/lora/{action*}", refuse_adapters, "not supported"},
+    {"*", "/v1/messages/batches", refuse, "not supported", !kOpen, kAnthropic},
+    {"*", "/v1/messages/batches/{rest*}", refuse, "not supported", !kOpen, kAnthropic},
+    {"POST", "/v1/complete", refuse, "not supported", !kOpen, kAnthropic},
     {"POST", "/v1/moderations", refuse, "not supported"},
-    {"POST", "/v1/audio/transcriptions", refuse, "not supported"},
-    {"POST", "/v1/audio/translations", refuse, "not supported"},
-    {"POST", "/v1/audio/speech", refuse, "not supported"},
-    {"POST", "/v1/images/generations", refuse, "not supported"},
-    {"POST", "/v1/images/edits", refuse, "not supported"},
-    {"POST", "/v1/images/variations", refuse, "not supported"},
-    {"GET", "/v1/files", refuse, "not supported"},
-    {"POST", "/v1/files", refuse, "not supported"},
-    {"GET", "/v1/files/{file*}", refuse, "not supported"},
-    {"DELETE", "/v1/files/{file*}", refuse, "not supported"},
-    {"GET", "/v1/batches", refuse, "not supported"},
-    {"POST", "/v1/batches", refuse, "not supported"},
-    {"GET", "/v1/batches/{batch*}", refuse, "not supported"},
-    {"POST", "/v1/batches/{batch*}", refuse, "not supported"},
-    {"GET", "/v1/fine_tuning/jobs", refuse, "not supported"},
-    {"POST", "/v1/fine_tuning/jobs", refuse, "not supported"},
-    {"POST", "/v1/uploads", refuse, "not supported"},
-    {"GET", "/v1/vector_stores", refuse, "not supported"},
-    {"POST", "/v1/vector_stores", refuse, "not supported"},
-    {"POST", "/v1/assistants", refuse, "not supported"},
-    {"POST", "/v1/threads", refuse, "not supported"},
-    {"POST", "/v1/realtime/sessions", refuse, "not supported"},
-    {"POST", "/v1/videos", refuse, "not supported"},
+    {"*", "/v1/assistants", refuse, "not supported"},
+    {"*", "/v1/assistants/{rest*}", refuse, "not supported"},
+    {"*", "/v1/audio/{rest*}", refuse, "not supported"},
+    {"*", "/v1/batches", refuse, "not supported"},
+    {"*", "/v1/batches/{rest*}", refuse, "not supported"},
+    {"*", "/v1/chatkit/{rest*}", refuse, "not supported"},
+    {"*", "/v1/containers", refuse, "not supported"},
+    {"*", "/v1/containers/{rest*}", refuse, "not supported"},
+    {"*", "/v1/evals", refuse, "not supported"},
+    {"*", "/v1/evals/{rest*}", refuse, "not supported"},
+    {"*", "/v1/files", refuse, "not supported"},
+    {"*", "/v1/files/{rest*}", refuse, "not supported"},
+    {"*", "/v1/fine_tuning/{rest*}", refuse, "not supported"},
+    {"*", "/v1/images/{rest*}", refuse, "not supported"},
+    {"*", "/v1/realtime/{rest*}", refuse, "not supported"},
+    {"*", "/v1/skills", refuse, "not supported"},
+    {"*", "/v1/skills/{rest*}", refuse, "not supported"},
+    {"*", "/v1/threads", refuse, "not supported"},
+    {"*", "/v1/threads/{rest*}", refuse, "not supported"},
+    {"*", "/v1/uploads", refuse, "not supported"},
+    {"*", "/v1/uploads/{rest*}", refuse, "not supported"},
+    {"*", "/v1/vector_stores", refuse, "not supported"},
+    {"*", "/v1/vector_stores/{rest*}", refuse, "not supported"},
+    {"*", "/v1/videos", refuse, "not supported"},
+    {"*", "/v1/videos/{rest*}", refuse, "not supported"},
+    {"*", "/v1/agents", refuse, "not supported"},
+    {"*", "/v1/agents/{rest*}", refuse, "not supported"},
+    {"*", "/v1/environments", refuse, "not supported"},
+    {"*", "/v1/environments/{rest*}", refuse, "not supported"},
+    {"*", "/v1/memory_stores", refuse, "not supported"},
+    {"*", "/v1/memory_stores/{rest*}", refuse, "not supported"},
+    {"*", "/v1/organization/{rest*}", refuse, "not supported"},
+    {"*", "/v1/organizations/{rest*}", refuse, "not supported"},
+    {"*", "/v1/sessions", refuse, "not supported"},
+    {"*", "/v1/sessions/{rest*}", refuse, "not supported"},
+    {"*", "/v1/vaults", refuse, "not supported"},
+    {"*", "/v1/vaults/{rest*}", refuse, "not supported"},
 };
 
 }  // namespace

@@ -43,6 +43,8 @@ std::optional<std::vector<std::string>> match(std::string_view pattern, std::str
 }
 
 bool method_is(const Route& route, std::string_view method) {
+  if (route.method == "*")
+    return method == "GET" || method == "HEAD" || method == "POST" || method == "DELETE";
   return route.method == method || (route.method == "GET" && method == "HEAD");
 }
 
@@ -78,7 +80,11 @@ std::string methods_of(std::string_view path, bool with_page) {
   for (const Route& route : routes()) {
     if ((route.page && !with_page) || !match(route.path, path)) continue;
     if (!out.empty()) out += ", ";
-    out += route.method == "GET" ? std::string("GET, HEAD") : std::string(route.method);
+    if (route.method == "*") {
+      out += "GET, HEAD, POST, DELETE";
+    } else {
+      out += route.method == "GET" ? std::string("GET, HEAD") : std::string(route.method);
+    }
   }
   return out.empty() ? out : out + ", OPTIONS";
 }
@@ -143,13 +149,16 @@ awaitable<void> dispatch(Exchange& http, Services& met) {
     co_await answer_options(http, allow);
     co_return;
   }
+  // Of what no route of ours serves, Anthropic's clients read the error too.
+  const bool anthropic = !head.header("anthropic-version").empty();
+  if (anthropic) http.set_dialect(api::Dialect::kAnthropic);
   const Route* found = nullptr;
   for (const Route& route : routes()) {
     if (found != nullptr) break;
     if (route.page && met.settings.no_ui) continue;
     auto parameters = match(route.path, head.path);
     if (!parameters) continue;
-    http.set_dialect(route.dialect);
+    if (route.method != "*" || route.dialect == api::Dialect::kAnthropic) http.set_dialect(route.dialect);
     if (!method_is(route, head.method)) continue;
     http.set_parameters(std::move(*parameters));
     found = &route;

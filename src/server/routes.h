@@ -12,8 +12,8 @@ namespace met::server {
 using Handler = awaitable<void> (*)(Exchange&, Services&);
 
 struct Route {
-  std::string_view method;
-  std::string_view path;  ///< "{name}" is any one segment, a last "{name*}" anything, slashes too
+  std::string_view method;  ///< "*": GET, POST and DELETE
+  std::string_view path;    ///< "{name}" is any one segment, a last "{name*}" anything, slashes too
   Handler handler;
   std::string_view summary;
   bool open = false;  ///< answered without a key, while loading and while draining
