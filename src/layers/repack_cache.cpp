@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/log.h"
+#include "core/write_all.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -144,18 +145,9 @@ void RepackCache::begin_writing(const Key& key, std::size_t bytes) {
 }
 
 bool RepackCache::append(const void* data, std::size_t bytes) {
-  const auto* from = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = ::write(file_, from, bytes);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      drop(path_ + ".partial", std::strerror(errno));
-      return false;
-    }
-    from += written;
-    bytes -= static_cast<std::size_t>(written);
-  }
-  return true;
+  const int error = write_all(file_, data, bytes);
+  if (error != 0) drop(path_ + ".partial", std::strerror(error));
+  return error == 0;
 }
 
 void RepackCache::drop(const std::string& path, std::string_view why) {

@@ -13,6 +13,7 @@
 #include "core/json.h"
 #include "core/log.h"
 #include "core/utf8.h"
+#include "core/write_all.h"
 
 namespace met::server {
 namespace {
@@ -146,18 +147,12 @@ Result<void> Dump::append(const std::string& line) {
     if (file_ < 0)
       return fail(ErrorCode::kIo, concat("cannot make '", path.string(), "': ", std::strerror(errno)), {});
   }
-  for (std::string_view rest = line; !rest.empty();) {
-    const ssize_t n = ::write(file_, rest.data(), rest.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      const int why = errno;
-      ::close(file_);  // what it holds of the line stays behind as its last
-      file_ = -1;
-      return fail(ErrorCode::kIo, concat("cannot write: ", std::strerror(why)), {});
-    }
-    rest.remove_prefix(static_cast<std::size_t>(n));
-    file_bytes_ += static_cast<std::size_t>(n);
+  if (const int why = met::write_all(file_, line.data(), line.size()); why != 0) {
+    ::close(file_);  // what it holds of the line stays behind as its last
+    file_ = -1;
+    return fail(ErrorCode::kIo, concat("cannot write: ", std::strerror(why)), {});
   }
+  file_bytes_ += line.size();
   return {};
 }
 
