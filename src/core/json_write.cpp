@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/hex.h"
 #include "core/json.h"
 #include "core/utf8.h"
 
@@ -10,9 +11,8 @@ namespace met::json {
 namespace {
 
 void escape_unit(unsigned unit, std::string& out) {
-  constexpr char kHex[] = "0123456789abcdef";
   out += "\\u";
-  for (int shift = 12; shift >= 0; shift -= 4) out += kHex[(unit >> shift) & 15U];
+  hex::append(unit, 4, out);
 }
 
 void write_quoted(std::string_view text, bool ascii, std::string& out) {

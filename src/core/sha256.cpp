@@ -1,5 +1,7 @@
 #include "core/sha256.h"
 
+#include "core/hex.h"
+
 #include <bit>
 #include <cstring>
 
@@ -66,10 +68,8 @@ std::string Sha256::hex() {
   std::string length(8, '\0');
   for (int i = 0; i < 8; ++i) length[i] = static_cast<char>(bits >> (56 - 8 * i));
   add(length);
-  constexpr char kDigits[] = "0123456789abcdef";
   std::string out;
-  for (const std::uint32_t word : state_)
-    for (int shift = 28; shift >= 0; shift -= 4) out += kDigits[word >> shift & 15];
+  for (const std::uint32_t word : state_) hex::append(word, 8, out);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/concat.h"
+#include "core/hex.h"
 #include "core/utf8.h"
 #include "grammar/regex.h"
 
@@ -242,18 +243,9 @@ class Parser {
     char32_t value = 0;
     int seen = 0;
     for (; seen < most; ++seen) {
-      const char32_t c = peek();
-      char32_t digit = 0;
-      if (c >= '0' && c <= '9') {
-        digit = c - '0';
-      } else if (c >= 'a' && c <= 'f') {
-        digit = c - 'a' + 10;
-      } else if (c >= 'A' && c <= 'F') {
-        digit = c - 'A' + 10;
-      } else {
-        break;
-      }
-      value = value * 16 + digit;
+      const int digit = hex::value(peek());
+      if (digit < 0) break;
+      value = value * 16 + static_cast<char32_t>(digit);
       ++at_;
     }
     if (seen < least) return bad("a hexadecimal escape is not complete");

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/concat.h"
+#include "core/hex.h"
 #include "grammar/shape.h"
 
 namespace met::grammar {
@@ -37,20 +38,15 @@ std::int64_t cost_of(const Shape& s) {
          std::ssize(s.required) + (s.values ? std::ssize(*s.values) : 0);
 }
 
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 /// A token of a JSON pointer inside a URI fragment.
 std::string unescaped(std::string_view token) {
   std::string out;
   for (std::size_t i = 0; i < token.size(); ++i) {
-    if (token[i] == '%' && i + 2 < token.size() && hex_value(token[i + 1]) >= 0 &&
-        hex_value(token[i + 2]) >= 0) {
-      out += static_cast<char>(hex_value(token[i + 1]) * 16 + hex_value(token[i + 2]));
+    const bool escape = token[i] == '%' && i + 2 < token.size();
+    const int high = escape ? hex::value(token[i + 1]) : -1;
+    const int low = escape ? hex::value(token[i + 2]) : -1;
+    if (high >= 0 && low >= 0) {
+      out += static_cast<char>(high * 16 + low);
       i += 2;
     } else {
       out += token[i];

@@ -1,5 +1,7 @@
 #include "grammar/string_masks.h"
 
+#include "core/hex.h"
+
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -12,7 +14,7 @@ using Part = StringPlace::Part;
 bool within(unsigned char byte, unsigned char first, unsigned char last) {
   return byte >= first && byte <= last;
 }
-bool is_hex(unsigned char byte) { return within(byte, '0', '9') || within(byte | 0x20U, 'a', 'f'); }
+bool is_hex(unsigned char byte) { return hex::value(byte) >= 0; }
 
 /// The part behind a character's first byte.
 Part begin(unsigned char byte) {

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/hex.h"
 #include "core/log.h"
 #include "core/write_all.h"
 
@@ -34,10 +35,8 @@ std::array<std::byte, kHeaderBytes> header_of(const RepackCache::Key& key, std::
 }
 
 std::string name_of(const RepackCache::Key& key) {
-  constexpr char kDigits[] = "0123456789abcdef";
   std::string name;
-  for (const std::uint64_t word : key)
-    for (int shift = 60; shift >= 0; shift -= 4) name += kDigits[word >> shift & 15U];
+  for (const std::uint64_t word : key) hex::append(word, 16, name);
   return name + ".metpack";
 }
 

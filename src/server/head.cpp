@@ -1,5 +1,7 @@
 #include "server/head.h"
 
+#include "core/hex.h"
+
 #include <algorithm>
 #include <array>
 #include <random>
@@ -15,12 +17,6 @@ std::optional<api::ApiError> refuse(int status, std::string message) {
   error.type = api::error_type(status);
   error.message = std::move(message);
   return error;
-}
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (lower(c) >= 'a' && lower(c) <= 'f') return lower(c) - 'a' + 10;
-  return -1;
 }
 
 }  // namespace
@@ -99,8 +95,8 @@ std::optional<std::string> decode_segment(std::string_view segment) {
       continue;
     }
     if (i + 2 >= segment.size()) return std::nullopt;
-    const int high = hex_digit(segment[i + 1]);
-    const int low = hex_digit(segment[i + 2]);
+    const int high = hex::value(segment[i + 1]);
+    const int low = hex::value(segment[i + 2]);
     if (high < 0 || low < 0 || high + low == 0) return std::nullopt;
     out += static_cast<char>(high * 16 + low);
     i += 2;
@@ -133,12 +129,8 @@ std::string random_id(std::string_view prefix) {
     std::seed_seq seed{device(), device(), device(), device()};
     return std::mt19937_64(seed);
   }();
-  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out(prefix);
-  for (int word = 0; word < 2; ++word) {
-    std::uint64_t bits = random();
-    for (int i = 0; i < 16; ++i, bits >>= 4U) out += kDigits[bits & 15U];
-  }
+  for (int word = 0; word < 2; ++word) hex::append(random(), 16, out);
   return out;
 }
 

@@ -149,6 +149,8 @@ TEST(Jinja, ErrorsCarryLineAndColumn) {
       {"{% if a %}\n\n  {{ 'a' - 1 }}{% endif %}", 3, 10},
       {"{% endfor %}", 1, 4},
       {"{{ 'a'|nope }}", 1, 8},
+      {"{{ 'a\\x4' }}", 1, 4},
+      {"{{ '\\x\x11\x11' }}", 1, 4},  // control characters are no digits
   };
   const json::Object context = context_of(R"({"a": 1, "x": {}})");
   for (const Case& c : cases) {

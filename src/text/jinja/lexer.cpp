@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/hex.h"
 #include "core/utf8.h"
 #include "text/jinja/unicode.h"
 
@@ -311,9 +312,8 @@ class Lexer {
   char32_t hex(std::size_t size, std::size_t begin) {
     char32_t point = 0;
     for (std::size_t i = 0; i < size; ++i) {
-      const char c = at_ < text_.size() ? text_[at_] : '\0';
-      const std::size_t digit = std::string_view("0123456789abcdef").find(static_cast<char>(c | 0x20));
-      if (digit == std::string_view::npos || c == '\0') error("a truncated escape in a string", begin);
+      const int digit = at_ < text_.size() ? met::hex::value(static_cast<unsigned char>(text_[at_])) : -1;
+      if (digit < 0) error("a truncated escape in a string", begin);
       point = point * 16 + static_cast<char32_t>(digit);
       ++at_;
     }

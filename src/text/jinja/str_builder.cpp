@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/hex.h"
 #include "core/json.h"
 #include "core/utf8.h"
 #include "text/jinja/strings.h"
@@ -118,7 +119,6 @@ namespace {
 void append_quoted(StrBuilder& out, const Str& s, bool bytes) {
   const bool has_single = s.text.find('\'') != std::string::npos;
   const char quote = has_single && s.text.find('"') == std::string::npos ? '"' : '\'';
-  constexpr char kHex[] = "0123456789abcdef";
   out.append({&quote, 1});
   for (std::size_t i = 0; i < s.text.size();) {
     const utf8::Decoded d = utf8::decode(std::string_view(s.text).substr(i));
@@ -126,9 +126,10 @@ void append_quoted(StrBuilder& out, const Str& s, bool bytes) {
     const char32_t p = d.code_point;
     std::string piece;
     if (bytes && p >= 0x80) {
-      for (const char c : s.text.substr(i, d.length))
-        piece +=
-            {'\\', 'x', kHex[static_cast<unsigned char>(c) >> 4U], kHex[static_cast<unsigned char>(c) & 15U]};
+      for (const char c : s.text.substr(i, d.length)) {
+        piece += "\\x";
+        hex::append(static_cast<unsigned char>(c), 2, piece);
+      }
     } else if (p == static_cast<unsigned char>(quote) || p == '\\')
       piece = {'\\', static_cast<char>(p)};
     else if (p == '\n')
@@ -138,9 +139,9 @@ void append_quoted(StrBuilder& out, const Str& s, bool bytes) {
     else if (p == '\t')
       piece = "\\t";
     else if (p < 0x20 || (p >= 0x7F && p < 0xA1) || p == 0xAD)
-      piece = {'\\', 'x', kHex[p >> 4U], kHex[p & 15U]};
+      hex::append(p, 2, piece = "\\x");
     else if ((p >= 0x200B && p <= 0x200F) || (p >= 0x2028 && p <= 0x202F) || p == 0xFEFF)
-      piece = {'\\', 'u', kHex[p >> 12U], kHex[(p >> 8U) & 15U], kHex[(p >> 4U) & 15U], kHex[p & 15U]};
+      hex::append(p, 4, piece = "\\u");
     else
       piece = s.text.substr(i, d.length);
     out.append(piece, untrusted);

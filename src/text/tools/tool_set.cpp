@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/hex.h"
 #include "text/machine/answer_sink.h"
 
 namespace met::text {
@@ -141,7 +142,6 @@ bool is_json_number(std::string_view text) {
 }
 
 void append_escaped(std::string_view bytes, std::string& out) {
-  constexpr std::string_view kHex = "0123456789abcdef";
   constexpr std::string_view kShort = "btn_fr";  // of U+0008 to U+000D; U+000B has none
   for (const char c : bytes) {
     const auto byte = static_cast<unsigned char>(c);
@@ -153,8 +153,7 @@ void append_escaped(std::string_view bytes, std::string& out) {
       out += kShort[byte - 0x08];
     } else if (byte < 0x20) {
       out += "\\u00";
-      out += kHex[byte >> 4U];
-      out += kHex[byte & 15U];
+      hex::append(byte, 2, out);
     } else {
       out += c;
     }
