@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/choices.h"
 #include "core/concat.h"
 
 namespace met::api {
@@ -33,19 +34,9 @@ std::unexpected<Error> wrong_type(std::string_view name, std::string_view wanted
   return invalid(std::string(name), concat(name, " must be ", wanted, ", got ", shown(value)));
 }
 
-bool chosen(std::string_view choices, std::string_view value) {
-  while (!choices.empty()) {
-    const std::size_t bar = choices.find('|');
-    if (choices.substr(0, bar) == value) return true;
-    if (bar == std::string_view::npos) return false;
-    choices.remove_prefix(bar + 1);
-  }
-  return false;
-}
-
 Result<std::string> read_text(const Field& field, const json::Value& value) {
   if (!value.is_string()) return wrong_type(field.name, "a string", value);
-  if (!field.choices.empty() && !chosen(field.choices, value.as_string()))
+  if (!field.choices.empty() && !is_choice(field.choices, value.as_string()))
     return invalid(std::string(field.name),
                    concat(field.name, " must be one of ", field.choices, ", got ", shown(value)));
   return value.as_string();

@@ -2,6 +2,7 @@
 
 #include "closure/manifest.h"
 #include "closure/schema.h"
+#include "core/choices.h"
 #include "core/cpu_isa.h"
 
 namespace met::closure {
@@ -65,15 +66,6 @@ constexpr std::pair<std::string_view, Vendor> kVendors[] = {
     {"rocm", Vendor::kAmd},    {"scale", Vendor::kAmd},     {"hip", Vendor::kHip},
 };
 
-bool is_word_of(std::string_view word, std::string_view words) {
-  for (;;) {
-    const auto bar = words.find('|');
-    if (words.substr(0, bar) == word) return true;
-    if (bar == std::string_view::npos) return false;
-    words.remove_prefix(bar + 1);
-  }
-}
-
 Result<> read_defaults(const json::Value& table, const std::string& name, HardwareManifest& out) {
   for (const DefaultRow& row : kDefaults) {
     const json::Value* value = table.find(row.key);
@@ -82,7 +74,7 @@ Result<> read_defaults(const json::Value& table, const std::string& name, Hardwa
     } else if (value->is_int()) {
       if (value->as_int() < 0) return invalid(name, "key defaults." + std::string(row.key) + " is negative");
       out.defaults.emplace_back(row.key, std::to_string(value->as_int()));
-    } else if (!is_word_of(value->as_string(), row.what)) {
+    } else if (!is_choice(row.what, value->as_string())) {
       return invalid(name, "key defaults." + std::string(row.key) + " is \"" + value->as_string() +
                                "\", not one of " + std::string(row.what));
     } else {

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "config/settings_file.h"
+#include "core/choices.h"
 #include "core/concat.h"
 
 namespace met::config {
@@ -41,16 +42,6 @@ std::string range_text(const Setting& row) {
   return high ? "at most " + number_text(row.max) : "a number";
 }
 
-bool chosen(std::string_view choices, std::string_view value) {
-  while (!choices.empty()) {
-    const std::size_t bar = choices.find('|');
-    if (choices.substr(0, bar) == value) return true;
-    if (bar == std::string_view::npos) return false;
-    choices.remove_prefix(bar + 1);
-  }
-  return false;
-}
-
 template <class T>
 Result<T> read_number(const Setting& row, std::string_view value) {
   T v{};
@@ -82,7 +73,7 @@ Result<void> assign(Settings& s, const Setting& row, std::string_view value) {
                           return {};
                         },
                         [&](std::string Settings::* slot) -> Result<void> {
-                          if (!row.choices.empty() && !chosen(row.choices, value))
+                          if (!row.choices.empty() && !is_choice(row.choices, value))
                             return invalid(flag(row.name), concat("'", value, "' is none of ", row.choices));
                           s.*slot = value;
                           return {};
