@@ -31,14 +31,12 @@ class MarkedCalls final : public ScanParser {
   bool step(AnswerSink& out) override {
     switch (state_) {
       case State::kText: {
-        const Found found = find(kOpeners);
-        out.content(rest().substr(0, found.at));
-        skip(found.at);
-        if (found.which < 0) return false;
-        markup_ = kOpeners[found.which];
+        const int which = text_until(kOpeners, out);
+        if (which < 0) return false;
+        markup_ = kOpeners[which];
         skip(markup_.size());
         called_ = false;
-        state_ = found.which == 0 ? State::kOpened : State::kName;
+        state_ = which == 0 ? State::kOpened : State::kName;
         return true;
       }
       case State::kOpened:
@@ -189,11 +187,9 @@ class Deepseek final : public ScanParser {
   bool step(AnswerSink& out) override {
     if (form_ == nullptr) {
       constexpr std::string_view kAll[] = {kOpeners[0], kOpeners[1], kDsmlOpeners[0], kDsmlOpeners[1]};
-      const Found found = find(kAll);
-      out.content(rest().substr(0, found.at));
-      skip(found.at);
-      if (found.which < 0) return false;
-      form_ = found.which < 2 ? std::make_unique<MarkedCalls>(tools_) : make_dsml(tools_);
+      const int which = text_until(kAll, out);
+      if (which < 0) return false;
+      form_ = which < 2 ? std::make_unique<MarkedCalls>(tools_) : make_dsml(tools_);
     }
     form_->push(rest(), out);
     skip(rest().size());

@@ -23,12 +23,10 @@ class Gemma4 final : public ScanParser {
   bool step(AnswerSink& out) override {
     switch (state_) {
       case State::kText: {
-        const Found found = find(kMarkers);
-        out.content(rest().substr(0, found.at));
-        skip(found.at);
-        if (found.which < 0) return false;
-        skip(kMarkers[found.which].size());  // a closing marker without a call says nothing
-        if (found.which == 0) state_ = State::kName;
+        const int which = text_until(kMarkers, out);
+        if (which < 0) return false;
+        skip(kMarkers[which].size());  // a closing marker without a call says nothing
+        if (which == 0) state_ = State::kName;
         return true;
       }
       case State::kName: {

@@ -24,10 +24,8 @@ class Hermes final : public ScanParser {
   bool step(AnswerSink& out) override {
     switch (state_) {
       case State::kText: {
-        const Found found = find(kOpeners);
-        out.content(rest().substr(0, found.at));
-        skip(found.at);
-        if (found.which < 0) return false;
+        const int which = text_until(kOpeners, out);
+        if (which < 0) return false;
         markup_ = kOpen;
         skip(kOpen.size());
         state_ = State::kOpened;

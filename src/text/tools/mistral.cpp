@@ -56,10 +56,8 @@ class Mistral final : public ScanParser {
   }
 
   bool text(AnswerSink& out) {
-    const Found found = find(kOpeners);
-    out.content(rest().substr(0, found.at));
-    skip(found.at);
-    if (found.which < 0) return false;
+    const int which = text_until(kOpeners, out);
+    if (which < 0) return false;
     markup_.clear();
     take(kOpen.size());
     state_ = State::kOpened;

@@ -29,11 +29,9 @@ class Pythonic final : public ScanParser {
         return true;
       }
       case State::kText: {
-        const Found found = find(kOpeners);
-        out.content(rest().substr(0, found.at));
-        skip(found.at);
-        if (found.which < 0) return false;
-        markup_ = kOpeners[found.which];
+        const int which = text_until(kOpeners, out);
+        if (which < 0) return false;
+        markup_ = kOpeners[which];
         skip(markup_.size());
         state_ = State::kList;
         return true;

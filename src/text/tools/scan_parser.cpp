@@ -47,6 +47,13 @@ ScanParser::Found ScanParser::find(std::span<const std::string_view> markers) co
   return found;
 }
 
+int ScanParser::text_until(std::span<const std::string_view> markers, AnswerSink& out) {
+  const Found found = find(markers);
+  out.content(rest().substr(0, found.at));
+  skip(found.at);
+  return found.which;
+}
+
 std::size_t ScanParser::blanks(std::size_t at) const {
   const std::string_view text = rest().substr(at);
   return std::min({text.find_first_not_of(kBlanks), text.size(), kBlanksMax});

@@ -36,6 +36,8 @@ class ScanParser : public ToolParser {
   Match match(std::string_view marker, std::size_t at = 0) const;
   /// The first place where one of `markers` begins. After the end nothing is held back for a beginning.
   Found find(std::span<const std::string_view> markers) const;
+  /// Gives what is before the first of `markers` to `out` as content. Its index; -1: none is there yet.
+  int text_until(std::span<const std::string_view> markers, AnswerSink& out);
   /// Number of blanks in `rest()` from `at` on, kBlanksMax at most: a longer run ends in a blank and so before no
   /// markup.
   std::size_t blanks(std::size_t at = 0) const;

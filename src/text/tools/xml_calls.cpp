@@ -52,11 +52,9 @@ bool XmlCalls::step(AnswerSink& out) {
 }
 
 bool XmlCalls::text(AnswerSink& out) {
-  const Found found = find(openers_);
-  out.content(rest().substr(0, found.at));
-  skip(found.at);
-  if (found.which < 0) return false;
-  open_section(static_cast<std::size_t>(found.which));
+  const int which = text_until(openers_, out);
+  if (which < 0) return false;
+  open_section(static_cast<std::size_t>(which));
   return true;
 }
 
