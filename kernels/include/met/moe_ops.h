@@ -39,11 +39,14 @@ struct MoeRouterArgs {
 struct MoeFewArgs {
   const float* logits;  // [tokens, experts]
   const StepCounts* counts;
-  const Bf16Bits* weights;  // [experts, n, k]
-  const Bf16Bits* x;        // [tokens, k], or [pairs, k]
-  Bf16Bits* y;              // [pairs, n / 2]
-  Bf16Bits* residual;       // [tokens, n], as scaled
-  const float* next_norm;   // [n]
+  const void* weights;  // [experts, n, k] BF16 or E4M3
+  /// E4M3: [experts, n], or where block_scales [experts, ceil(n / 128), ceil(k / 128)]; of gate and up the blocks of each,
+  /// [experts, ceil(n / 256), 2, ceil(k / 128)]; else null
+  const float* weight_scales;
+  const Bf16Bits* x;       // [tokens, k], or [pairs, k]
+  Bf16Bits* y;             // [pairs, n / 2]
+  Bf16Bits* residual;      // [tokens, n], as scaled
+  const float* next_norm;  // [n]
   Bf16Bits* scaled;
   float* squares;  // [tokens, n / 16]
   std::int32_t experts;
@@ -51,6 +54,7 @@ struct MoeFewArgs {
   std::int32_t renormalise;
   std::int32_t n;
   std::int32_t k;
+  std::int32_t block_scales;
   Epilogue epilogue;  // kSiluMul or kGeluMul
 };
 

@@ -14,6 +14,10 @@ constexpr int kDecodeRows = 256;     // of a step whose input is not normed yet,
 constexpr std::size_t kAlign = 256;  // of a buffer
 constexpr int kWideRows = 128;       // of W in the larger tiles
 
+ops::cuda::ExpertWeights expert_weights(const DeviceMatrix& matrix) {
+  return {.data = matrix.data.data(), .scales = matrix.scales.data(), .block_scales = matrix.block_scales};
+}
+
 }  // namespace
 
 // Buffers one after another from address 0; returns where they end.
@@ -188,8 +192,8 @@ Result<> MoeBlock::decode(std::size_t layer, int bucket, const MoeMatrices& w, c
                                            .x = rows.scaled,
                                            .norm = norm,
                                            .router = w.router.data.data(),
-                                           .gate_up = w.gate_up.data.data(),
-                                           .down = w.down.data.data(),
+                                           .gate_up = expert_weights(w.gate_up),
+                                           .down = expert_weights(w.down),
                                            .normed = buffers_.normed,
                                            .logits = buffers_.logits,
                                            .y = buffers_.gated,

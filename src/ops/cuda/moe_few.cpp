@@ -1,15 +1,17 @@
 #include "ops/cuda/moe_few.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "ops/kernel_lookup.h"
 
 namespace met::ops::cuda {
 namespace {
 
-// As kernels/nvidia/common/moe_few.cu and moe_choice.cuh.
-constexpr int kStep = 32;
+// As kernels/nvidia/common/moe_few_kernel.cuh, moe_weights.cuh and moe_choice.cuh.
+constexpr int kGranule = 32;  // of hidden size and width
 constexpr int kRows = 16;
 constexpr int kWarp = 32;
 constexpr int kWarpBytes = 512;
@@ -23,24 +25,48 @@ constexpr int kRouterTokens = 16;
 constexpr int kRouterExperts = 8;
 
 /// An entry of gate and up for so many tokens; slots of a warp's ring.
-struct Columns {
+struct GateUpEntry {
   int columns;
-  int blocks;  ///< of 32 k that a warp takes
+  int blocks;  ///< of k that a warp takes
   int slots;
 };
-constexpr Columns kColumns[] = {{8, 4, 5}, {8, 8, 6}, {16, 4, 8}, {16, 8, 8}, {32, 4, 8}};
+/// An entry of down: slots of a warp's ring.
+struct DownEntry {
+  int blocks;
+  int slots;
+};
+/// The kernels for weights of one type.
+struct Family {
+  std::string_view module;
+  std::string_view suffix;  ///< of the kernels' names
+  int block;                ///< values of k
+  int down_block_bytes;     ///< of a warp's slot, for each block: two rows of W and x
+  int down_slot_bytes;      ///< of it, for scales
+  std::span<const GateUpEntry> gate_up;
+  std::span<const DownEntry> down;
+};
+constexpr GateUpEntry kGateUpBf16[] = {{8, 4, 5}, {8, 8, 6}, {16, 4, 8}, {16, 8, 8}, {32, 4, 8}};
+constexpr GateUpEntry kGateUpE4m3[] = {{8, 2, 5}, {8, 4, 6}, {16, 2, 8}, {16, 4, 8}, {32, 2, 8}};
+constexpr DownEntry kDownBf16[] = {{1, 5}, {2, 3}, {3, 2}};
+constexpr DownEntry kDownE4m3[] = {{1, 4}, {2, 2}};
+constexpr Family kBf16{"moe_few", "", 32, 3 * kWarpBytes, 0, kGateUpBf16, kDownBf16};
+constexpr Family kE4m3{"moe_few_e4m3", "_e4m3", 64, 4 * kWarpBytes, kWarpBytes / 2, kGateUpE4m3, kDownE4m3};
 
-/// Slots of down's ring, by the blocks of 32 k that a warp takes.
-constexpr int kDownSlots[] = {0, 5, 3, 2};
-constexpr int kDownBlocksMax = 3;
+const Family& family_of(DType weights) { return weights == DType::kF8E4M3 ? kE4m3 : kBf16; }
 
-int blocks_each(int blocks) { return (blocks + kWarpsMax - 1) / kWarpsMax; }
-
-const Columns* entry_for(const MoeFewShape& shape) {
-  const auto it = std::ranges::find_if(kColumns, [&](const Columns& c) {
-    return shape.tokens <= c.columns && shape.hidden <= c.blocks * kWarpsMax * kStep;
+const GateUpEntry* gate_up_entry(const MoeFewShape& shape) {
+  const Family& family = family_of(shape.gate_up);
+  const auto it = std::ranges::find_if(family.gate_up, [&](const GateUpEntry& e) {
+    return shape.tokens <= e.columns && shape.hidden <= e.blocks * kWarpsMax * family.block;
   });
-  return it != std::end(kColumns) ? it : nullptr;
+  return it != family.gate_up.end() ? &*it : nullptr;
+}
+
+const DownEntry* down_entry(const MoeFewShape& shape) {
+  const Family& family = family_of(shape.down);
+  const auto it = std::ranges::find_if(
+      family.down, [&](const DownEntry& e) { return shape.width <= e.blocks * kWarpsMax * family.block; });
+  return it != family.down.end() ? &*it : nullptr;
 }
 
 template <class T>
@@ -52,6 +78,7 @@ MoeFewArgs args_of(const MoeFewPlan& plan, const MoeFewTensors& t) {
   return {.logits = at<const float>(t.logits),
           .counts = at<const StepCounts>(t.counts),
           .weights = nullptr,
+          .weight_scales = nullptr,
           .x = nullptr,
           .y = nullptr,
           .residual = at<Bf16Bits>(t.residual),
@@ -63,40 +90,49 @@ MoeFewArgs args_of(const MoeFewPlan& plan, const MoeFewTensors& t) {
           .renormalise = plan.shape.renormalise,
           .n = 0,
           .k = 0,
+          .block_scales = 0,
           .epilogue = plan.shape.activation};
+}
+
+void set_weights(MoeFewArgs& args, const ExpertWeights& weights) {
+  args.weights = at<const void>(weights.data);
+  args.weight_scales = at<const float>(weights.scales);
+  args.block_scales = weights.block_scales;
 }
 
 }  // namespace
 
 bool fits_moe_few(const MoeFewShape& s) {
-  return s.hidden % kStep == 0 && s.width % kStep == 0 && s.experts <= kExpertsMax &&
-         s.tokens * s.top_k <= kPairsMax && entry_for(s) != nullptr &&
-         blocks_each(s.width / kStep) <= kDownBlocksMax;
+  return s.hidden % kGranule == 0 && s.width % kGranule == 0 && s.experts <= kExpertsMax &&
+         s.tokens * s.top_k <= kPairsMax && gate_up_entry(s) != nullptr && down_entry(s) != nullptr;
 }
 
 Result<MoeFewPlan> plan_moe_few(gpu::GpuBackend& device, const MoeFewShape& shape) {
   MET_CHECK(fits_moe_few(shape), "a mixture of experts that the kernels for few tokens do not take");
-  const Columns& entry = *entry_for(shape);
-  const std::string columns = std::to_string(entry.columns);
-  const int groups = entry.columns / 8;
-  const int blocks = shape.width / kStep;
-  const int each = blocks_each(blocks);
-  const int warps = (blocks + each - 1) / each;
+  const GateUpEntry& wide = *gate_up_entry(shape);
+  const DownEntry& deep = *down_entry(shape);
+  const Family& of_gate_up = family_of(shape.gate_up);
+  const Family& of_down = family_of(shape.down);
+  const std::string gate_up = "moe_few_gate_up" + std::string(of_gate_up.suffix) + "_" +
+                              std::to_string(wide.columns) + "_" + std::to_string(wide.blocks);
+  const std::string down = "moe_few_down" + std::string(of_down.suffix) + "_" + std::to_string(deep.blocks);
+  const int groups = wide.columns / 8;
+  const int each = deep.blocks * of_down.block;  // k of a warp
+  const int warps = (shape.width + each - 1) / each;
+  const int slot = deep.blocks * of_down.down_block_bytes + of_down.down_slot_bytes;
   return MoeFewPlan{
       .device = &device,
       .shape = shape,
       .logits = look_up(device, "moe_router", "moe_logits"),
-      .gate_up =
-          look_up(device, "moe_few", "moe_few_gate_up_" + columns + "_" + std::to_string(entry.blocks)),
-      .down = look_up(device, "moe_few", "moe_few_down_" + std::to_string(each)),
+      .gate_up = look_up(device, of_gate_up.module, gate_up),
+      .down = look_up(device, of_down.module, down),
       .logits_grid = {static_cast<std::uint32_t>((shape.tokens + kRouterTokens - 1) / kRouterTokens),
                       static_cast<std::uint32_t>((shape.experts + kRouterExperts - 1) / kRouterExperts)},
       .gate_up_grid = {static_cast<std::uint32_t>(device.info().multiprocessors)},
       .down_grid = {static_cast<std::uint32_t>(shape.hidden / kRows)},
       .down_block = {static_cast<std::uint32_t>(warps * kWarp)},
-      .gate_up_shared = static_cast<std::uint32_t>(kWarpsMax * kWarpBytes * (2 * entry.slots + 2 * groups)),
-      .down_shared = static_cast<std::uint32_t>(
-          warps * (3 * kWarpBytes * each * kDownSlots[each] + kDownSumBytes * shape.tokens))};
+      .gate_up_shared = static_cast<std::uint32_t>(kWarpsMax * kWarpBytes * (2 * wide.slots + 2 * groups)),
+      .down_shared = static_cast<std::uint32_t>(warps * (slot * deep.slots + kDownSumBytes * shape.tokens))};
 }
 
 gpu::KernelLaunch moe_few_logits_launch(const MoeFewPlan& plan, const MoeFewTensors& t) {
@@ -120,7 +156,7 @@ gpu::KernelLaunch moe_few_logits_launch(const MoeFewPlan& plan, const MoeFewTens
 
 gpu::KernelLaunch moe_few_gate_up_launch(const MoeFewPlan& plan, const MoeFewTensors& t) {
   MoeFewArgs args = args_of(plan, t);
-  args.weights = at<const Bf16Bits>(t.gate_up);
+  set_weights(args, t.gate_up);
   args.x = at<const Bf16Bits>(t.normed);
   args.y = at<Bf16Bits>(t.y);
   args.n = 2 * plan.shape.width;
@@ -133,7 +169,7 @@ gpu::KernelLaunch moe_few_gate_up_launch(const MoeFewPlan& plan, const MoeFewTen
 
 gpu::KernelLaunch moe_few_down_launch(const MoeFewPlan& plan, const MoeFewTensors& t) {
   MoeFewArgs args = args_of(plan, t);
-  args.weights = at<const Bf16Bits>(t.down);
+  set_weights(args, t.down);
   args.x = at<const Bf16Bits>(t.y);
   args.n = plan.shape.hidden;
   args.k = plan.shape.width;

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "ops/cuda/moe_few.h"
-#include "tests/gpu/cuda_check/check.h"
+#include "tests/gpu/cuda_check/expert_matrix.h"
 
 namespace met::gpu::check {
 namespace {
@@ -27,7 +27,9 @@ enum Buffer : std::size_t {
   kNextNorm,
   kScaled,
   kSquares,
-  kCounts
+  kCounts,
+  kGateUpScales,
+  kDownScales
 };
 
 constexpr int kPartCount = 3;
@@ -49,12 +51,13 @@ double activate(double gate, Epilogue epilogue) {
 
 /// Small integers and means of squares that are powers of two: logits and normalised rows are exact, choices certain.
 struct Inputs {
-  std::vector<std::uint16_t> x, router, gate_up, down, residual;
+  std::vector<std::uint16_t> x, router, residual;
+  ExpertMatrix gate_up, down;
   std::vector<float> parts, next_norm;
   std::vector<double> inverse;
 };
 
-Inputs inputs_of(const MoeFewShape& s, int tokens) {
+Inputs inputs_of(const MoeFewShape& s, int tokens, ExpertStorage storage) {
   Rng rng{product({s.hidden, 3}) + product({tokens, 7}) + static_cast<std::uint64_t>(s.experts)};
   const auto integers = [&](std::size_t count, int limit) {
     std::vector<std::uint16_t> out(count);
@@ -62,15 +65,15 @@ Inputs inputs_of(const MoeFewShape& s, int tokens) {
       v = f32_to_bf16(static_cast<float>(static_cast<int>(rng.next() % (2 * limit + 1)) - limit));
     return out;
   };
-  Inputs in{
-      .x = integers(product({s.tokens, s.hidden}), 3),
-      .router = integers(product({s.experts, s.hidden}), 1),
-      .gate_up = random_bf16(rng, product({s.experts, 2 * s.width, s.hidden}), 1.5 / std::sqrt(s.hidden)),
-      .down = random_bf16(rng, product({s.experts, s.hidden, s.width}), 3.0 / std::sqrt(s.width)),
-      .residual = random_bf16(rng, product({s.tokens, s.hidden}), 2.0),
-      .parts = std::vector<float>(product({s.tokens, kPartCount}), NAN),
-      .next_norm = {},
-      .inverse = {}};
+  Inputs in{.x = integers(product({s.tokens, s.hidden}), 3),
+            .router = integers(product({s.experts, s.hidden}), 1),
+            .residual = random_bf16(rng, product({s.tokens, s.hidden}), 2.0),
+            .gate_up = {storage, true, s.experts, std::int64_t{2} * s.width, s.hidden, rng,
+                        1.5 / std::sqrt(s.hidden)},
+            .down = {storage, false, s.experts, s.hidden, s.width, rng, 3.0 / std::sqrt(s.width)},
+            .parts = std::vector<float>(product({s.tokens, kPartCount}), NAN),
+            .next_norm = {},
+            .inverse = {}};
   std::fill(in.x.begin() + tokens * s.hidden, in.x.end(), kNan);
   for (int i = 0; i < s.hidden; ++i) in.next_norm.push_back(static_cast<float>(rng.uniform(0.5, 1.5)));
   for (int t = 0; t < tokens; ++t) {
@@ -137,9 +140,10 @@ Want oracle(const MoeFewShape& s, int tokens, int squares_count, const Inputs& i
   std::vector<std::size_t> places(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) places[order[i]] = i;
   const auto x = values_of(in.x);
-  const auto dot = [](const std::vector<std::uint16_t>& w, std::size_t row, std::span<const double> v) {
+  const auto dot = [](const ExpertMatrix& w, int expert, int row, std::span<const double> v) {
     double sum = 0;
-    for (std::size_t i = 0; i < v.size(); ++i) sum += bf16_to_f32(w[row * v.size() + i]) * v[i];
+    for (std::size_t i = 0; i < v.size(); ++i)
+      sum += w.value(expert, row, static_cast<std::int64_t>(i)) * v[i];
     return sum;
   };
   for (int t = 0; t < tokens; ++t) {
@@ -152,14 +156,13 @@ Want oracle(const MoeFewShape& s, int tokens, int squares_count, const Inputs& i
       const int e = choice.experts[pair];
       std::vector<double> y;
       for (int i = 0; i < s.width; ++i) {
-        const auto gate = product({e, 2 * s.width}) + static_cast<std::size_t>(i / 8 * 16 + i % 8);
-        y.push_back(bf16_value(activate(dot(in.gate_up, gate, normed), s.activation) *
-                               dot(in.gate_up, gate + 8, normed)));
+        const int gate = i / 8 * 16 + i % 8;
+        y.push_back(bf16_value(activate(dot(in.gate_up, e, gate, normed), s.activation) *
+                               dot(in.gate_up, e, gate + 8, normed)));
       }
       std::ranges::copy(y, want.y.begin() + static_cast<std::ptrdiff_t>(places[pair] * y.size()));
       for (int n = 0; n < s.hidden; ++n)
-        want.residual[row + static_cast<std::size_t>(n)] +=
-            choice.weights[pair] * dot(in.down, product({e, s.hidden}) + static_cast<std::size_t>(n), y);
+        want.residual[row + static_cast<std::size_t>(n)] += choice.weights[pair] * dot(in.down, e, n, y);
     }
     for (int n = 0; n < s.hidden; ++n) {
       const auto at = row + static_cast<std::size_t>(n);
@@ -178,8 +181,8 @@ std::size_t touched(const Choice& choice) {
   return experts.size() - std::ranges::unique(experts).size();
 }
 
-double bytes_of_parts(const MoeFewShape& s, int tokens, std::size_t experts, unsigned parts) {
-  const double matrix = 2.0 * static_cast<double>(experts) * s.hidden * s.width;
+double bytes_of_parts(const MoeFewShape& s, int tokens, std::size_t experts, unsigned parts, double each) {
+  const double matrix = each * static_cast<double>(experts) * s.hidden * s.width;
   double bytes = 2.0 * tokens * s.hidden;
   if ((parts & kLogitsPart) != 0) bytes += 2.0 * s.experts * s.hidden;
   if ((parts & kGateUpPart) != 0) bytes += 2 * matrix;
@@ -187,20 +190,33 @@ double bytes_of_parts(const MoeFewShape& s, int tokens, std::size_t experts, uns
   return bytes;
 }
 
-Result<OpCase> layer_case(GpuBackend& gpu, const MoeFewShape& s, int tokens, unsigned parts, bool timed) {
+struct Case {
+  MoeFewShape shape;
+  int tokens = 0;
+  unsigned parts = kAllParts;
+  ExpertStorage storage = ExpertStorage::kBf16;
+};
+
+Result<OpCase> layer_case(GpuBackend& gpu, const Case& c, bool timed) {
+  MoeFewShape s = c.shape;
+  const int tokens = c.tokens;
+  const unsigned parts = c.parts;
+  const Inputs in = inputs_of(s, tokens, c.storage);
+  s.gate_up = in.gate_up.type();
+  s.down = in.down.type();
   MET_ASSIGN(const auto plan, ops::cuda::plan_moe_few(gpu, s));
-  const Inputs in = inputs_of(s, tokens);
   const Choice choice = choose(s, tokens, in);
   const std::vector<std::uint16_t> rows(product({s.tokens, s.hidden}), kNan);
   const std::vector<std::uint16_t> y(product({s.tokens, s.top_k, s.width}), timed ? 0 : kNan);
   const std::vector<float> squares(product({s.tokens, plan.squares_count()}), NAN);
   const std::string name[] = {"", "moe_logits", "moe_few_gate_up", "", "moe_few_down", "", "", "moe_few"};
-  OpCase op{.op = name[parts],
+  OpCase op{.op = name[parts] + name_of(c.storage),
             .shape = std::to_string(tokens) + "x" + std::to_string(s.hidden) + "x" + std::to_string(s.width) +
                      " " + std::to_string(s.top_k) + " of " + std::to_string(s.experts),
-            .buffers = {raw(in.x), raw(in.parts), raw(in.router), raw(in.gate_up), raw(in.down), raw(rows),
-                        raw(choice.logits), raw(y), raw(in.residual), raw(in.next_norm), raw(rows),
-                        raw(squares), raw(std::vector<StepCounts>{{tokens, tokens, tokens, tokens}})},
+            .buffers = {raw(in.x), raw(in.parts), raw(in.router), in.gate_up.bytes(), in.down.bytes(),
+                        raw(rows), raw(choice.logits), raw(y), raw(in.residual), raw(in.next_norm), raw(rows),
+                        raw(squares), raw(std::vector<StepCounts>{{tokens, tokens, tokens, tokens}}),
+                        raw(in.gate_up.scales()), raw(in.down.scales())},
             .scratch = {kLogits}};
   if (!timed) {
     const Want want = oracle(s, tokens, plan.squares_count(), in, choice);
@@ -217,14 +233,15 @@ Result<OpCase> layer_case(GpuBackend& gpu, const MoeFewShape& s, int tokens, uns
          .tolerance = {"squares of rounded values", 2 * kBf16Rounding, 0x1p-7}},
     };
   }
+  const bool blocks = in.gate_up.block_scales();
   op.launch = [=](std::span<const DevicePtr> p) -> Result<std::vector<KernelLaunch>> {
     const ops::cuda::MoeFewTensors tensors{
         .counts = p[kCounts],
         .x = p[kX],
         .norm = {.parts = reinterpret_cast<float*>(p[kParts].value), .count = kPartCount, .eps = kEps},
         .router = p[kRouter],
-        .gate_up = p[kGateUp],
-        .down = p[kDown],
+        .gate_up = {p[kGateUp], p[kGateUpScales], blocks},
+        .down = {p[kDown], p[kDownScales], blocks},
         .normed = p[kNormed],
         .logits = p[kLogits],
         .y = p[kY],
@@ -238,7 +255,7 @@ Result<OpCase> layer_case(GpuBackend& gpu, const MoeFewShape& s, int tokens, uns
     if ((parts & kDownPart) != 0) launches.push_back(moe_few_down_launch(plan, tensors));
     return launches;
   };
-  op.bytes = bytes_of_parts(s, tokens, touched(choice), parts);
+  op.bytes = bytes_of_parts(s, tokens, touched(choice), parts, in.down.bytes_each());
   return op;
 }
 
@@ -246,11 +263,13 @@ Result<OpCase> layer_case(GpuBackend& gpu, const MoeFewShape& s, int tokens, uns
 
 Result<std::vector<OpCase>> moe_few_cases(GpuBackend& gpu, bool timed) {
   std::vector<OpCase> cases;
-  const auto add = [&](const MoeFewShape& shape, int tokens, unsigned parts = kAllParts) -> Result<> {
-    MET_ASSIGN(OpCase made, layer_case(gpu, shape, tokens, parts, timed));
+  const auto add = [&](const Case& c) -> Result<> {
+    MET_ASSIGN(OpCase made, layer_case(gpu, c, timed));
     cases.push_back(std::move(made));
     return {};
   };
+  constexpr ExpertStorage kStorages[] = {ExpertStorage::kBf16, ExpertStorage::kE4m3Rows,
+                                         ExpertStorage::kE4m3Blocks};
   const auto qwen = [](int experts, int tokens) {
     return MoeFewShape{.hidden = 2048,
                        .width = 768,
@@ -263,22 +282,34 @@ Result<std::vector<OpCase>> moe_few_cases(GpuBackend& gpu, bool timed) {
   };
   if (timed) {
     // Qwen3-30B-A3B with so many of its experts that tokens touch as many as of 128, or nearly.
-    for (const int tokens : {1, 8, 32})
-      for (const unsigned part : {kAllParts, kLogitsPart, kGateUpPart, kDownPart})
-        MET_TRY(add(qwen(tokens == 1 ? 32 : 64, tokens), tokens, part));
+    for (const ExpertStorage storage : {ExpertStorage::kBf16, ExpertStorage::kE4m3Rows})
+      for (const int tokens : {1, 8, 32})
+        for (const unsigned part : {kAllParts, kLogitsPart, kGateUpPart, kDownPart})
+          if (part != kLogitsPart || storage == ExpertStorage::kBf16)
+            MET_TRY(add({qwen(tokens == 1 ? 32 : 64, tokens), tokens, part, storage}));
     return cases;
   }
-  for (const auto& [tokens, most] :
-       {std::pair{0, 1}, {1, 8}, {5, 8}, {8, 8}, {9, 16}, {16, 16}, {17, 32}, {32, 32}}) {
-    MET_TRY(add({64, 32, 8, 2, most, true}, tokens));
-    MET_TRY(add({96, 160, 40, 3, most, false, Epilogue::kGeluMul}, tokens));
-    MET_TRY(add({64, 32, 128, 8, most, true}, tokens));
+  for (const ExpertStorage storage : kStorages) {
+    const auto with = [&](const MoeFewShape& shape, int tokens) {
+      return add({shape, tokens, kAllParts, storage});
+    };
+    for (const auto& [tokens, most] :
+         {std::pair{0, 1}, {1, 8}, {5, 8}, {8, 8}, {9, 16}, {16, 16}, {17, 32}, {32, 32}}) {
+      MET_TRY(with({64, 32, 8, 2, most, true}, tokens));
+      MET_TRY(with({96, 160, 40, 3, most, false, Epilogue::kGeluMul}, tokens));
+      MET_TRY(with({64, 32, 128, 8, most, true}, tokens));
+    }
+    MET_TRY(with(qwen(16, 1), 1));
+    MET_TRY(with({2048, 768, 12, 2, 8, true}, 7));
+    MET_TRY(with({2048, 768, 12, 2, 32, true}, 11));
+    for (const int tokens : {3, 11}) MET_TRY(with({4096, 544, 6, 2, tokens < 8 ? 8 : 16, true}, tokens));
+    MET_TRY(with({1024, 64, 40, 32, 8, false}, 6));
   }
-  MET_TRY(add(qwen(16, 1), 1));
-  MET_TRY(add({2048, 768, 12, 2, 8, true}, 7));
-  MET_TRY(add({2048, 768, 12, 2, 32, true}, 11));
-  for (const int tokens : {3, 11}) MET_TRY(add({4096, 544, 6, 2, tokens < 8 ? 8 : 16, true}, tokens));
-  MET_TRY(add({1024, 64, 40, 32, 8, false}, 6));
+  // Wider experts than a block of k a warp, and k that ends within the scales' block of a warp with two.
+  for (const ExpertStorage storage : {ExpertStorage::kE4m3Rows, ExpertStorage::kE4m3Blocks}) {
+    MET_TRY(add({{288, 1056, 6, 2, 8, true}, 5, kAllParts, storage}));
+    MET_TRY(add({{2112, 96, 6, 2, 16, true}, 10, kAllParts, storage}));
+  }
   return cases;
 }
 
