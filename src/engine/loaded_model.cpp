@@ -62,15 +62,9 @@ struct Prepared {
 };
 
 // What the CUDA kernels do not read.
-Result<> check_cuda_model(const config::Settings& settings, const config::ModelConfig& model) {
-  const auto refuse = [](const char* what) {
-    return unsupported("--device",
-                       std::string(what) + " is not served on CUDA devices; --device cpu serves it");
-  };
-  if (model.gguf) return refuse("a GGUF file");
-  if (model.experts > 0 && (model.fp8 || settings.quantization == "fp8"))
-    return unsupported(model.fp8 ? "--device" : "--quantization",
-                       "a mixture of experts is served on CUDA devices in BF16 only");
+Result<> check_cuda_model(const config::ModelConfig& model) {
+  if (model.gguf)
+    return unsupported("--device", "a GGUF file is not served on CUDA devices; --device cpu serves it");
   return {};
 }
 
@@ -87,7 +81,7 @@ Result<gpu::DeviceChoice> choose_device(const config::Settings& settings, const 
     choice.kind = hardware == "cpu" || model.gguf ? gpu::DeviceKind::kCpu : gpu::DeviceKind::kCuda;
     if (hardware != "cpu" && model.gguf) log::info("a GGUF file is served on the CPU");
   }
-  if (choice.kind == gpu::DeviceKind::kCuda) MET_TRY(check_cuda_model(settings, model));
+  if (choice.kind == gpu::DeviceKind::kCuda) MET_TRY(check_cuda_model(model));
   return choice;
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/json.h"
 #include "gpu/device.h"
+#include "tests/golden/fp8_mixture.h"
 #include "tests/golden/mixed_checkpoint.h"
 #include "tests/golden/support.h"
 
@@ -230,6 +231,41 @@ TEST_F(CudaGoldenMixed, FloatsBesideFp8MeetTheReference) {
     EXPECT_LE(relative_rms(whole, prompt.last_logits), kE4m3Rows) << prompt.ids.size() << " tokens";
     EXPECT_LE(relative_rms(model.step_in_chunks(++sequence, prompt.ids, 1), prompt.last_logits), kE4m3Rows)
         << "decoded";
+  }
+}
+
+// The reference is the host's float32 model of the same numbers times scales. Prefill, decode of few rows, whose experts read
+// BF16 rows, and of many, whose experts read E4M3 ones.
+TEST_F(CudaGoldenMixed, Fp8MixturesMeetTheirFloats) {
+  if (!std::filesystem::exists(golden_root() / "qwen3_moe-a")) GTEST_SKIP() << "no golden qwen3_moe-a";
+  const Ids ids = {11, 50, 93, 130, 7, 255, 301, 18, 64, 200};
+  for (const auto granularity : kGranularities) {
+    const Fp8Mixture mixture(granularity);
+    config::Settings host = cuda_settings("qwen3_moe-a");
+    host.device = "cpu";
+    host.cpu_activations = "f32";
+    host.model = mixture.floats();
+    const std::vector<float> floats = TestModel(host).step({{.sequence = 1, .ids = ids}})[0];
+    const std::vector<double> want(floats.begin(), floats.end());
+    const auto what = [&](const char* step) {
+      return std::string(step) + std::to_string(static_cast<int>(granularity));
+    };
+    config::Settings settings = cuda_settings("qwen3_moe-a");
+    settings.model = mixture.fp8();
+    TestModel model(settings);
+    int sequence = 0;
+    EXPECT_LE(relative_rms(model.step({{.sequence = ++sequence, .ids = ids}})[0], want), kE4m3Rows)
+        << what("prefill, granularity ");
+    EXPECT_LE(relative_rms(model.step_in_chunks(++sequence, ids, 1), want), kE4m3Rows)
+        << what("decode, granularity ");
+    std::vector<TestModel::Feed> decode;
+    for (int i = 0; i < 40; ++i) {
+      model.step({{.sequence = ++sequence, .ids = Ids(ids.begin(), ids.end() - 1)}});
+      decode.push_back({.sequence = sequence, .ids = {ids.back()}});
+    }
+    const auto rows = model.step(decode);
+    EXPECT_LE(relative_rms(rows[0], want), kE4m3Rows) << what("40 rows, granularity ");
+    for (const auto& row : rows) ASSERT_EQ(row, rows[0]) << "rows of one step with equal inputs";
   }
 }
 

@@ -9,13 +9,15 @@
 #include "ops/cuda/decode_attention.h"
 #include "ops/cuda/gemm.h"
 #include "ops/cuda/moe.h"
+#include "ops/cuda/moe_few.h"
 #include "ops/cuda/moe_router.h"
 #include "ops/cuda/projection.h"
 
 namespace met::ops::cuda {
 namespace {
 
-constexpr std::uint32_t kSharedMax = 232448;  // of a block on sm_90
+constexpr std::uint32_t kSharedMax = 232448;    // of a block on sm_90
+constexpr std::uint32_t kSharedOfAll = 233472;  // of all blocks of a multiprocessor, 1 KB each for the system
 constexpr int kMultiprocessors = 132;
 
 struct Matrix {
@@ -169,6 +171,65 @@ TEST(CudaPlans, DecodeAttentionCoversTheContext) {
         EXPECT_GE(plan->grid.x * plan->grid.y * plan->grid.z, 1U);
         EXPECT_GE(plan->splits, 1);
       }
+}
+
+/// A mixture of experts: Qwen3-30B-A3B, Qwen3-235B-A22B, one with the widest experts that few tokens take, and goldens.
+struct Mixture {
+  int hidden, width, experts, top_k;
+};
+constexpr Mixture kMixtures[] = {
+    {2048, 768, 128, 8}, {4096, 1536, 128, 8}, {2048, 1024, 64, 8}, {64, 32, 8, 2}, {64, 32, 16, 4}};
+
+TEST(CudaPlans, ExpertsOfFewTokensFitOfEveryType) {
+  gpu::mock::MockBackend device = h200();
+  for (const Mixture& m : kMixtures)
+    for (const DType gate_up : {DType::kBF16, DType::kF8E4M3})
+      for (const DType down : {DType::kBF16, DType::kF8E4M3})
+        for (const int tokens : {1, 8, 16, 32}) {
+          const MoeFewShape shape{.hidden = m.hidden,
+                                  .width = m.width,
+                                  .experts = m.experts,
+                                  .top_k = m.top_k,
+                                  .tokens = tokens,
+                                  .gate_up = gate_up,
+                                  .down = down};
+          const bool fits = fits_moe_few(shape);
+          EXPECT_EQ(fits, m.hidden <= 2048 || tokens <= 16) << m.hidden << ", " << tokens << " tokens";
+          if (!fits) continue;
+          const auto plan = plan_moe_few(device, shape);
+          ASSERT_TRUE(plan) << plan.error().message;
+          // Beside both lies what a block knows of the choice.
+          constexpr std::uint32_t kChoice = 6464;
+          EXPECT_LE(plan->gate_up_shared + kChoice, kSharedMax);
+          EXPECT_LE(plan->down_shared + kChoice, kSharedMax);
+          // 8 columns: gate_up's block and down's are on a multiprocessor at a time, where experts are as wide as these.
+          if (tokens <= 8 && m.hidden <= 2048 && m.width <= 768) {
+            EXPECT_LE(plan->gate_up_shared + plan->down_shared + 2 * (kChoice + 1024), kSharedOfAll);
+          }
+        }
+}
+
+TEST(CudaPlans, ExpertProductsFitOfEveryType) {
+  gpu::mock::MockBackend device = h200();
+  for (const Mixture& m : kMixtures)
+    for (const DType weights : {DType::kBF16, DType::kF8E4M3})
+      for (const int tokens : {8, 64, 128, 512, 2048, 8192}) {
+        const auto plan = plan_moe_gemm(device, {.n = 2 * m.width,
+                                                 .k = m.hidden,
+                                                 .experts = m.experts,
+                                                 .top_k = m.top_k,
+                                                 .tokens = tokens,
+                                                 .epilogue = Epilogue::kSiluMul,
+                                                 .weights = weights});
+        ASSERT_TRUE(plan) << plan.error().message;
+        EXPECT_LE(plan->shared_bytes, kSharedMax);
+        EXPECT_EQ(plan->block.x, static_cast<std::uint32_t>(plan->rows / 64 + 1) * 128);
+      }
+  for (const DType weights : {DType::kBF16, DType::kF8E4M3}) {
+    const auto odd =
+        plan_moe_gemm(device, {.n = 64, .k = 72, .experts = 8, .top_k = 2, .tokens = 8, .weights = weights});
+    EXPECT_EQ(odd.has_value(), weights == DType::kBF16) << "rows of E4M3 begin at 16 bytes";
+  }
 }
 
 }  // namespace

@@ -164,7 +164,7 @@ TEST(CudaProductRings, ProductsOfManyTokensComeToTheirEnd) {
                     << " of a tile, " << live << " tiles with rows, " << rows << " groups, early " << early;
 }
 
-// ---- products of a mixture's experts: kernels/hopper/common/moe_gemm.cu ----
+// ---- products of a mixture's experts: kernels/hopper/common/moe_gemm_kernel.cuh ----
 
 class MoeWalk {
  public:
@@ -236,7 +236,7 @@ TEST(CudaProductRings, ProductsOfExpertsComeToTheirEnd) {
     int stages, groups;
   };
   constexpr int kLag = 3;
-  for (const Entry entry : {Entry{6, 1}, {5, 1}, {4, 1}, {4, 2}, {6, 2}})
+  for (const Entry entry : {Entry{6, 1}, {5, 1}, {4, 1}, {4, 2}, {6, 2}, {12, 1}, {10, 1}, {8, 1}, {8, 2}})
     for (const int share : {1, 2, 3, 8, 12, 32})
       for (std::uint32_t seed = 1; seed <= 5; ++seed)
         ASSERT_EQ(MoeWalk(entry.stages, kLag, entry.groups, 7, share, seed).run(), "")

@@ -64,8 +64,10 @@ struct MoeFewArgs {
 /// Where choices are given, of the pairs only `places` is, in order of experts, then of tokens: stored where `gathers`.
 /// Without `gathers` pairs or choices are not of the kernel in front, but older.
 struct MoeGemmArgs {
-  DeviceTensorMap weights;  // [experts * n, k] BF16
-  const Bf16Bits* x;        // [rows, k]
+  DeviceTensorMap weights;     // [experts * n, k] BF16 or E4M3
+  const float* weight_scales;  // E4M3: as MoeFewArgs; else null
+  const void* x;               // [rows, k], of the weights' type
+  const float* x_scales;       // E4M3: [ceil(k / 128), x_scales_ld]; else null
   MoePairs pairs;
   const std::int32_t* choices;  // as MoeRouterArgs, or null
   const StepCounts* counts;
@@ -76,6 +78,8 @@ struct MoeGemmArgs {
   std::int32_t n;
   std::int32_t k;
   std::int32_t gathers;
+  std::int32_t x_scales_ld;
+  std::int32_t block_scales;
   Epilogue epilogue;
 };
 

@@ -6,6 +6,7 @@
 // Rounding FP32 throughout, one rounding to E4M3 of v / scale; |v| / scale is at most 448 and saturates.
 // Rows     Row t depends on row t alone, bit for bit.
 // Launch   one block of 256 threads a row, grid >= tokens; blocks past the count do nothing. Programmatic dependent launch.
+//          quantise_e4m3_pairs: 64 threads, k <= 6,144, no norm, rows = `each` for every token.
 // Cost     reads 2 k and writes k bytes a row. Bound by memory.
 #include <cstdint>
 
@@ -19,6 +20,7 @@ namespace {
 using namespace met;
 
 constexpr int kThreads = 256;
+constexpr int kPairThreads = 64;
 constexpr int kPieceValues = 16;  // of a thread at a time
 constexpr int kHeld = 6;          // pieces a thread keeps: rows up to 24,576 values are read once
 constexpr int kScaleLanes = kE4m3Block / kPieceValues;
@@ -70,14 +72,8 @@ __device__ uint4 codes(const Piece& piece, float inverse) {
   return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-}  // namespace
-
-extern "C" __global__ __launch_bounds__(kThreads) void quantise_e4m3(
-    const __grid_constant__ QuantiseArgs args) {
-  launch_dependents();
-  wait_for_producers();
-  const int token = static_cast<int>(blockIdx.x);
-  if (token >= args.counts->tokens) return;
+template <int Threads>
+__device__ void quantise_row(const QuantiseArgs& args, int token) {
   const std::int64_t begin = static_cast<std::int64_t>(token) * args.k;
   const auto* row = reinterpret_cast<const uint4*>(args.x + begin);
   const int pieces = args.k / kPieceValues;
@@ -85,7 +81,7 @@ extern "C" __global__ __launch_bounds__(kThreads) void quantise_e4m3(
   float squares = 0.0F;
 #pragma unroll
   for (int i = 0; i < kHeld; ++i) {
-    const int piece = i * kThreads + static_cast<int>(threadIdx.x);
+    const int piece = i * Threads + static_cast<int>(threadIdx.x);
     if (piece < pieces) held[i] = {row[2 * piece], row[2 * piece + 1]};
   }
   float scale_row = 1.0F;
@@ -93,12 +89,12 @@ extern "C" __global__ __launch_bounds__(kThreads) void quantise_e4m3(
 #pragma unroll
     for (int i = 0; i < kHeld; ++i)
       squares += sum_of_squares(unpack(held[i].half[0])) + sum_of_squares(unpack(held[i].half[1]));
-    scale_row = rsqrtf(block_sum<kThreads>(squares) / static_cast<float>(args.k) + args.eps);
+    scale_row = rsqrtf(block_sum<Threads>(squares) / static_cast<float>(args.k) + args.eps);
   }
 #pragma unroll
   for (int i = 0; i < kHeld; ++i) {
-    if (i * kThreads >= pieces) break;  // the same for all threads
-    const int piece = i * kThreads + static_cast<int>(threadIdx.x);
+    if (i * Threads >= pieces) break;  // the same for all threads
+    const int piece = i * Threads + static_cast<int>(threadIdx.x);
     Piece values = unpack(held[i]);
     if (args.norm != nullptr && piece < pieces)
       normalise(values, reinterpret_cast<const float4*>(args.norm), piece, scale_row);
@@ -115,4 +111,22 @@ extern "C" __global__ __launch_bounds__(kThreads) void quantise_e4m3(
       args.scales[place] = scale;
     }
   }
+}
+
+}  // namespace
+
+extern "C" __global__ __launch_bounds__(kThreads) void quantise_e4m3(
+    const __grid_constant__ QuantiseArgs args) {
+  launch_dependents();
+  wait_for_producers();
+  const int token = static_cast<int>(blockIdx.x);
+  if (token < args.counts->tokens) quantise_row<kThreads>(args, token);
+}
+
+extern "C" __global__ __launch_bounds__(kPairThreads) void quantise_e4m3_pairs(
+    const __grid_constant__ QuantiseArgs args, std::int32_t each) {
+  launch_dependents();
+  wait_for_producers();
+  const int pair = static_cast<int>(blockIdx.x);
+  if (pair < args.counts->tokens * each) quantise_row<kPairThreads>(args, pair);
 }

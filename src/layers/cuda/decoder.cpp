@@ -113,7 +113,8 @@ std::size_t bytes_of_inputs(const Decoder::Limits& limits) {
 
 std::size_t Decoder::buffer_bytes(gpu::GpuBackend& device, const config::ModelConfig& config,
                                   const Limits& limits) {
-  std::size_t bytes = bytes_of_inputs(limits) + MoeBlock::buffer_bytes(config, token_rows(limits));
+  std::size_t bytes =
+      bytes_of_inputs(limits) + MoeBlock::buffer_bytes(config, token_rows(limits), limits.weights);
   for (const BufferSize& b : buffer_sizes(device, config, limits)) bytes += static_cast<std::size_t>(b.bytes);
   return bytes;
 }
@@ -137,6 +138,7 @@ Result<std::unique_ptr<Decoder>> Decoder::make(gpu::GpuBackend& device, const co
   MET_ASSIGN(decoder->moe_, MoeBlock::make(device, config,
                                            {.tokens = static_cast<int>(token_rows(limits)),
                                             .buckets = decoder->limits_.buckets,
+                                            .layers = decoder->weights_.layers,
                                             .batch_invariant = limits.batch_invariant}));
   return decoder;
 }
@@ -339,7 +341,7 @@ Result<> Decoder::allocate() {
     prefill_args_.push_back(args);
   }
   MET_TRY(describe_tensors());
-  MET_TRY(moe_->allocate(weights_.layers));
+  MET_TRY(moe_->allocate(weights_.layers, limits_.weights));
   return device_.synchronize(device_.default_stream());
 }
 

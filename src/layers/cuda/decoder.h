@@ -221,6 +221,8 @@ class Decoder {
                      gpu::Stream stream) const;
   Result<> mixed_join(const gpu::DeviceMemory& post_norm, const NormFor* next, const PrefillPlans& plans,
                       const StepLayout& at, gpu::Stream stream) const;
+  Result<> mixed_moe(std::size_t layer, const Mixed& step, const PrefillPlans& plans, const StepLayout& at,
+                     gpu::Stream stream) const;
   Result<> mixed_layer(std::size_t layer, const Mixed& step, const PrefillPlans& plans, const StepLayout& at,
                        gpu::Stream stream) const;
   Result<> mixed_head(const Mixed& step, const StepLayout& at, gpu::Stream stream) const;

@@ -306,6 +306,17 @@ Result<> Decoder::mixed_join(const gpu::DeviceMemory& post_norm, const NormFor* 
   return next != nullptr ? norm_rows(*next, plans, at, stream) : Result<>{};
 }
 
+// The block norms the next layer's rows, unless that one reads codes.
+Result<> Decoder::mixed_moe(std::size_t layer, const Mixed& step, const PrefillPlans& plans,
+                            const StepLayout& at, gpu::Stream stream) const {
+  const bool last = layer + 1 == weights_.layers.size();
+  const bool codes = !last && weights_.layers[layer + 1].qkv.type == DType::kF8E4M3;
+  const gpu::DeviceMemory* norm = last || codes ? nullptr : &next_norm(layer);
+  MET_TRY(moe_->mixed(layer, step.capacity.tokens, weights_.layers[layer].moe, moe_rows(at, norm), stream));
+  if (!codes) return {};
+  return norm_rows({next_norm(layer), weights_.layers[layer + 1].qkv}, plans, at, stream);
+}
+
 Result<> Decoder::mixed_layer(std::size_t layer, const Mixed& step, const PrefillPlans& plans,
                               const StepLayout& at, gpu::Stream stream) const {
   const DecoderLayerWeights& w = weights_.layers[layer];
@@ -319,9 +330,7 @@ Result<> Decoder::mixed_layer(std::size_t layer, const Mixed& step, const Prefil
   MET_TRY(multiply({plans.out, w.out, maps.out, attention_map_, joined, config_.hidden, join}, at, stream));
   const NormFor to_ffn{w.ffn_norm, w.gate_up};
   MET_TRY(mixed_join(w.post_attention_norm, &to_ffn, plans, at, stream));
-  if (w.sparse())
-    return moe_->mixed(layer, step.capacity.tokens, w.moe, moe_rows(at, last ? nullptr : &next_norm(layer)),
-                       stream);
+  if (w.sparse()) return mixed_moe(layer, step, plans, at, stream);
   MET_TRY(
       multiply({plans.gate_up, w.gate_up, maps.gate_up, hidden_map_, tensors_.ffn, config_.ffn, w.activation},
                at, stream));

@@ -37,12 +37,12 @@ bool stays_e4m3(const RowStack& stack) {
 }  // namespace
 
 Result<DeviceMatrix> MatrixLoader::matrix(const std::vector<MatrixName>& matrices, bool keep) {
-  return load(matrices, /*gated=*/false, keep);
+  return load(matrices, {.keep = keep});
 }
 
 Result<DeviceMatrix> MatrixLoader::table(const MatrixName& matrix) {
   const std::size_t before = total_;
-  MET_ASSIGN(DeviceMatrix out, load({matrix}, /*gated=*/false, /*keep=*/true));
+  MET_ASSIGN(DeviceMatrix out, load({matrix}, {.keep = true}));
   table_bytes_ += total_ - before;
   return out;
 }
@@ -51,13 +51,13 @@ Result<DeviceMatrix> MatrixLoader::gated(const MatrixName& gate, const MatrixNam
   if (gate.n % kGatedGroup != 0)
     return unsupported("intermediate_size",
                        "intermediate_size " + std::to_string(gate.n) + " is not a multiple of 8");
-  return load({gate, up}, /*gated=*/true, /*keep=*/false);
+  return load({gate, up}, {.gated = true});
 }
 
 Result<DeviceMatrix> MatrixLoader::load_experts(std::span<const MatrixName> matrices, int count) {
   const std::size_t before = total_;
   MET_ASSIGN(DeviceMatrix out,
-             load(of_experts(matrices, count), /*gated=*/matrices.size() == 2, /*keep=*/true));
+             load(of_experts(matrices, count), {.gated = matrices.size() == 2, .experts = true}));
   expert_bytes_ += total_ - before;
   return out;
 }
@@ -73,8 +73,8 @@ Result<DeviceMatrix> MatrixLoader::gated_experts(const MatrixName& gate, const M
   return load_experts(std::array{gate, up}, count);
 }
 
-RowStack MatrixLoader::find(const std::vector<MatrixName>& matrices, bool gated) {
-  RowStack stack{.sources = {}, .k = matrices[0].k, .gated = gated};
+RowStack MatrixLoader::find(const std::vector<MatrixName>& matrices, const Form& form) {
+  RowStack stack{.sources = {}, .k = matrices[0].k, .gated = form.gated, .experts = form.experts};
   for (const MatrixName& matrix : matrices) {
     const weights::TensorView* tensor = finder_.require_matrix(matrix);
     RowSource& source = stack.sources.emplace_back(RowSource{.tensor = tensor, .rows = matrix.n});
@@ -119,9 +119,9 @@ Result<DeviceMatrix> MatrixLoader::plan(const MatrixName& first, const RowStack&
   return out;
 }
 
-Result<DeviceMatrix> MatrixLoader::load(const std::vector<MatrixName>& matrices, bool gated, bool keep) {
-  RowStack stack = find(matrices, gated);
-  MET_ASSIGN(DeviceMatrix out, plan(matrices[0], stack, keep));
+Result<DeviceMatrix> MatrixLoader::load(const std::vector<MatrixName>& matrices, const Form& form) {
+  RowStack stack = find(matrices, form);
+  MET_ASSIGN(DeviceMatrix out, plan(matrices[0], stack, form.keep));
   MET_ASSIGN(out.bias, load_bias(matrices, stack));
   const bool e4m3 = out.type == DType::kF8E4M3;
   const auto scales =

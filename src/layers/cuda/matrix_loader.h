@@ -61,7 +61,7 @@ class MatrixLoader {
   Result<DeviceMatrix> table(const MatrixName& matrix);
   /// Gate and up, [width, k] each: rows alternate 8 of gate, 8 of up (docs/hopper.md).
   Result<DeviceMatrix> gated(const MatrixName& gate, const MatrixName& up);
-  /// Matrices of `count` experts, one after another along n, in BF16; {} in a name is the expert's number.
+  /// Matrices of `count` experts, one after another along n; {} in a name is the expert's number.
   Result<DeviceMatrix> experts(const MatrixName& matrix, int count);
   /// The same, each expert's gate and up as `gated` leaves them.
   Result<DeviceMatrix> gated_experts(const MatrixName& gate, const MatrixName& up, int count);
@@ -82,11 +82,17 @@ class MatrixLoader {
     gpu::DevicePtr quantized;  ///< E4M3 and its scales, made from `to`; null: `to` is the matrix itself
     gpu::DevicePtr scales;
   };
-  Result<DeviceMatrix> load(const std::vector<MatrixName>& matrices, bool gated, bool keep);
+  /// How a stack of matrices is laid out and stored.
+  struct Form {
+    bool gated = false;
+    bool experts = false;
+    bool keep = false;  ///< never quantized
+  };
+  Result<DeviceMatrix> load(const std::vector<MatrixName>& matrices, const Form& form);
   /// The matrices' tensors, with the layout of their scales but not their values. Sources of tensors that are missing or
   /// cannot be read have none: told by begin_loading.
   Result<DeviceMatrix> load_experts(std::span<const MatrixName> matrices, int count);
-  RowStack find(const std::vector<MatrixName>& matrices, bool gated);
+  RowStack find(const std::vector<MatrixName>& matrices, const Form& form);
   Result<> read_scales(const std::vector<MatrixName>& matrices, RowStack& stack) const;
   /// Size and type of the matrix on the device. `first`: the stack's first, for messages.
   Result<DeviceMatrix> plan(const MatrixName& first, const RowStack& stack, bool keep) const;

@@ -109,7 +109,7 @@ std::vector<float> row_scales(const RowStack& stack) {
 }
 
 bool blocks_fit(const RowStack& stack) {
-  if (stack.gated) return true;
+  if (stack.gated || stack.experts) return true;
   return std::all_of(stack.sources.begin(), stack.sources.end() - 1,
                      [](const RowSource& source) { return source.rows % config::kFp8Block == 0; });
 }
@@ -129,8 +129,11 @@ std::vector<float> block_scales(const RowStack& stack) {
     out.insert(out.end(), begin, begin + groups);
   };
   if (stack.gated) {
-    for (std::int64_t block = 0; block < blocks_of(stack.sources[0].rows); ++block)
-      for (const RowSource& source : stack.sources) append(source, block);
+    for (std::size_t gate = 0; gate < stack.sources.size(); gate += 2)
+      for (std::int64_t block = 0; block < blocks_of(stack.sources[gate].rows); ++block) {
+        append(stack.sources[gate], block);
+        append(stack.sources[gate + 1], block);
+      }
   } else {
     for (const RowSource& source : stack.sources)
       for (std::int64_t block = 0; block < blocks_of(source.rows); ++block) append(source, block);

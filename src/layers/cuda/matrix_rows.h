@@ -20,11 +20,12 @@ struct RowSource {
 };
 
 /// Matrices of equal k as one: rows one after another, or, of each two equally high ones, 8 of the first and 8 of the second
-/// in turn where `gated`.
+/// in turn where `gated`. `experts`: the kernels read each matrix, or two of them where gated, as one of its own.
 struct RowStack {
   std::vector<RowSource> sources;
   std::int64_t k = 0;
   bool gated = false;
+  bool experts = false;
 
   std::int64_t rows() const;
 };
@@ -47,11 +48,11 @@ void write_rows(const RowStack& stack, DType type, std::int64_t begin, std::int6
 std::vector<float> row_scales(const RowStack& stack);
 
 /// Whether the kernels' blocks of 128 rows are the sources' blocks: all sources but the last are multiples of them. Gate and
-/// up always fit.
+/// up always fit, and so do experts.
 bool blocks_fit(const RowStack& stack);
 /// Rows of block_scales: [rows, ceil(k / 128)].
 std::int64_t block_scale_rows(const RowStack& stack);
-/// The sources' blocks one after another, those of gate and up in turn, as GemmArgs::weight_scales has them. blocks_fit holds.
+/// The sources' blocks one after another, those of gate and up in turn, as GemmArgs and MoeFewArgs::weight_scales have them. blocks_fit holds.
 std::vector<float> block_scales(const RowStack& stack);
 
 }  // namespace met::layers::cuda

@@ -14,6 +14,16 @@ constexpr int kDecodeRows = 256;     // of a step whose input is not normed yet,
 constexpr std::size_t kAlign = 256;  // of a buffer
 constexpr int kWideRows = 128;       // of W in the larger tiles
 
+/// Scales of `rows` rows of k values, one for 128.
+std::int64_t scale_count(std::int64_t k, std::int64_t rows) {
+  return (k + config::kFp8Block - 1) / config::kFp8Block *
+         ops::cuda::quantise_scales_ld(static_cast<int>(rows));
+}
+
+std::size_t is_wide(const ops::cuda::MoeGemmPlan& plan) { return plan.rows == kWideRows ? 1 : 0; }
+
+bool is_e4m3(const DeviceMatrix& matrix) { return matrix.type == DType::kF8E4M3; }
+
 ops::cuda::ExpertWeights expert_weights(const DeviceMatrix& matrix) {
   return {.data = matrix.data.data(), .scales = matrix.scales.data(), .block_scales = matrix.block_scales};
 }
@@ -21,7 +31,8 @@ ops::cuda::ExpertWeights expert_weights(const DeviceMatrix& matrix) {
 }  // namespace
 
 // Buffers one after another from address 0; returns where they end.
-std::size_t MoeBlock::place(const config::ModelConfig& c, std::int64_t tokens, Buffers& buffers) {
+std::size_t MoeBlock::place(const config::ModelConfig& c, std::int64_t tokens, DType weights,
+                            Buffers& buffers) {
   std::size_t end = 0;
   const auto take = [&](gpu::DevicePtr& at, std::int64_t count, std::size_t each) {
     at = {end};
@@ -38,12 +49,82 @@ std::size_t MoeBlock::place(const config::ModelConfig& c, std::int64_t tokens, B
   take(buffers.choices, pairs, sizeof(std::int32_t));
   take(buffers.gated, pairs * c.expert_ffn, sizeof(Bf16Bits));
   take(buffers.y, pairs * c.hidden, sizeof(Bf16Bits));
+  if (weights == DType::kF8E4M3) {
+    take(buffers.codes, std::max(tokens * c.hidden, pairs * c.expert_ffn), 1);
+    take(buffers.code_scales, std::max(scale_count(c.hidden, tokens), scale_count(c.expert_ffn, pairs)),
+         sizeof(float));
+  }
   return end;
 }
 
-std::size_t MoeBlock::buffer_bytes(const config::ModelConfig& config, std::int64_t tokens) {
+std::size_t MoeBlock::buffer_bytes(const config::ModelConfig& config, std::int64_t tokens, DType weights) {
   Buffers none;
-  return config.experts > 0 ? place(config, tokens, none) : 0;
+  return config.experts > 0 ? place(config, tokens, weights, none) : 0;
+}
+
+const ops::cuda::MoeGemmPlan& MoeBlock::Product::of(const DeviceMatrix& matrix) const {
+  const auto& plan = is_e4m3(matrix) ? e4m3 : bf16;
+  MET_CHECK(plan.has_value(), "experts stored as none that was planned for");
+  return *plan;
+}
+
+// Three kernels a layer, for every bucket that they take and the types that layers have their matrices in.
+Result<> MoeBlock::plan_few(const Limits& limits) {
+  for (const int bucket : limits.buckets)
+    for (const DecoderLayerWeights& layer : limits.layers) {
+      const ops::cuda::MoeFewShape shape{.hidden = config_.hidden,
+                                         .width = config_.expert_ffn,
+                                         .experts = config_.experts,
+                                         .top_k = config_.experts_per_token,
+                                         .tokens = bucket,
+                                         .renormalise = config_.renormalise_experts,
+                                         .activation = ops::gated_epilogue(config_.activation),
+                                         .gate_up = layer.moe.gate_up.type,
+                                         .down = layer.moe.down.type};
+      if (!layer.sparse() || !fits_moe_few(shape) || few_for(bucket, layer.moe) != nullptr) continue;
+      MET_ASSIGN(few_.emplace_back(), ops::cuda::plan_moe_few(*device_, shape));
+    }
+  return {};
+}
+
+const ops::cuda::MoeFewPlan* MoeBlock::few_for(int bucket, const MoeMatrices& w) const {
+  const auto it = std::ranges::find_if(few_, [&](const ops::cuda::MoeFewPlan& plan) {
+    return plan.shape.tokens == bucket && plan.shape.gate_up == w.gate_up.type &&
+           plan.shape.down == w.down.type;
+  });
+  return it != few_.end() ? &*it : nullptr;
+}
+
+Result<> MoeBlock::plan_products(const Limits& limits, Plans& plans) {
+  const auto plan = [&](Product& product, const DeviceMatrix& matrix, std::int64_t n, std::int64_t k,
+                        Epilogue epilogue) -> Result<> {
+    auto& made = product.of(matrix.type);
+    if (made) return {};
+    MET_ASSIGN(made, ops::cuda::plan_moe_gemm(*device_, {.n = n,
+                                                         .k = k,
+                                                         .experts = config_.experts,
+                                                         .top_k = config_.experts_per_token,
+                                                         .tokens = plans.tokens,
+                                                         .epilogue = epilogue,
+                                                         .weights = matrix.type}));
+    return {};
+  };
+  for (const DecoderLayerWeights& layer : limits.layers) {
+    if (!layer.sparse()) continue;
+    MET_TRY(plan(plans.gate_up, layer.moe.gate_up, std::int64_t{2} * config_.expert_ffn, config_.hidden,
+                 ops::gated_epilogue(config_.activation)));
+    MET_TRY(plan(plans.down, layer.moe.down, config_.hidden, config_.expert_ffn, Epilogue::kStore));
+  }
+  if (plans.gate_up.e4m3) {
+    MET_ASSIGN(plans.gate_up.quantise,
+               ops::cuda::plan_quantise(*device_, {.k = config_.hidden, .tokens = plans.tokens}));
+  }
+  if (plans.down.e4m3) {
+    MET_ASSIGN(plans.down.quantise,
+               ops::cuda::plan_quantise_pairs(
+                   *device_, {.k = config_.expert_ffn, .tokens = plans.tokens * config_.experts_per_token}));
+  }
+  return {};
 }
 
 Result<MoeBlock> MoeBlock::make(gpu::GpuBackend& device, const config::ModelConfig& config,
@@ -53,18 +134,7 @@ Result<MoeBlock> MoeBlock::make(gpu::GpuBackend& device, const config::ModelConf
   block.config_ = config;
   block.tokens_ = limits.tokens;
   if (config.experts == 0) return block;
-  const Epilogue activation = ops::gated_epilogue(config.activation);
-  for (const int bucket : limits.buckets) {
-    const ops::cuda::MoeFewShape shape{.hidden = config.hidden,
-                                       .width = config.expert_ffn,
-                                       .experts = config.experts,
-                                       .top_k = config.experts_per_token,
-                                       .tokens = bucket,
-                                       .renormalise = config.renormalise_experts,
-                                       .activation = activation};
-    if (limits.batch_invariant || !fits_moe_few(shape)) break;
-    MET_ASSIGN(block.few_.emplace_back(), ops::cuda::plan_moe_few(device, shape));
-  }
+  if (!limits.batch_invariant) MET_TRY(block.plan_few(limits));
   // Kernels for fewer tokens may add in another order.
   for (int tokens = limits.batch_invariant ? limits.tokens : kSmallestPlan;; tokens *= 2) {
     Plans plans;
@@ -73,39 +143,32 @@ Result<MoeBlock> MoeBlock::make(gpu::GpuBackend& device, const config::ModelConf
                                                                  .experts = config.experts,
                                                                  .top_k = config.experts_per_token,
                                                                  .tokens_max = plans.tokens}));
-    const auto plan = [&](std::int64_t n, std::int64_t k, Epilogue epilogue) {
-      return ops::cuda::plan_moe_gemm(device, {.n = n,
-                                               .k = k,
-                                               .experts = config.experts,
-                                               .top_k = config.experts_per_token,
-                                               .tokens = plans.tokens,
-                                               .epilogue = epilogue});
-    };
-    MET_ASSIGN(plans.gate_up, plan(std::int64_t{2} * config.expert_ffn, config.hidden, activation));
-    MET_ASSIGN(plans.down, plan(config.hidden, config.expert_ffn, Epilogue::kStore));
+    MET_TRY(block.plan_products(limits, plans));
     MET_ASSIGN(plans.combine, ops::cuda::plan_moe_combine(device, config.hidden, plans.tokens));
     block.plans_.push_back(plans);
     if (plans.tokens == limits.tokens) return block;
   }
 }
 
-Result<> MoeBlock::allocate(std::span<const DecoderLayerWeights> layers) {
+Result<> MoeBlock::allocate(std::span<const DecoderLayerWeights> layers, DType weights) {
   if (plans_.empty()) return {};
-  MET_ASSIGN(memory_, gpu::DeviceMemory::allocate(*device_, buffer_bytes(config_, tokens_), "step buffers"));
+  MET_ASSIGN(memory_,
+             gpu::DeviceMemory::allocate(*device_, buffer_bytes(config_, tokens_, weights), "step buffers"));
   MET_TRY(device_->fill_async(memory_.data(), 0, memory_.bytes(), device_->default_stream()));
-  place(config_, tokens_, buffers_);
+  place(config_, tokens_, weights, buffers_);
   Buffers& b = buffers_;
   for (gpu::DevicePtr* at : {&b.normed, &b.logits, &b.finished, &b.begin, &b.tokens, &b.places, &b.weights,
-                             &b.choices, &b.gated, &b.y})
+                             &b.choices, &b.gated, &b.y, &b.codes, &b.code_scales})
     at->value += memory_.data().value;
   for (const DecoderLayerWeights& layer : layers) {
     Maps& maps = maps_.emplace_back();
     if (!layer.sparse()) continue;
     for (const Plans& plans : plans_) {
-      const std::size_t wide = plans.gate_up.rows == kWideRows ? 1 : 0;
-      MET_ASSIGN(maps.gate_up[wide],
-                 ops::cuda::moe_weights_map(plans.gate_up, layer.moe.gate_up.data.data()));
-      MET_ASSIGN(maps.down[wide], ops::cuda::moe_weights_map(plans.down, layer.moe.down.data.data()));
+      const ops::cuda::MoeGemmPlan& gate_up = plans.gate_up.of(layer.moe.gate_up);
+      const ops::cuda::MoeGemmPlan& down = plans.down.of(layer.moe.down);
+      MET_ASSIGN(maps.gate_up[is_wide(gate_up)],
+                 ops::cuda::moe_weights_map(gate_up, layer.moe.gate_up.data.data()));
+      MET_ASSIGN(maps.down[is_wide(down)], ops::cuda::moe_weights_map(down, layer.moe.down.data.data()));
     }
   }
   return {};
@@ -143,29 +206,66 @@ Result<> MoeBlock::route(const Plans& plans, const MoeMatrices& w, const Rows& r
                                stream);
 }
 
+// From `x` to `codes`, in which `matrix` reads rows.
+QuantiseArgs MoeBlock::quantise_args(const DeviceMatrix& matrix, gpu::DevicePtr x, const Rows& rows,
+                                     std::int32_t scales_ld) const {
+  return {.x = at_device<const Bf16Bits>(x),
+          .norm = nullptr,
+          .y = at_device<std::uint8_t>(buffers_.codes),
+          .scales = at_device<float>(buffers_.code_scales),
+          .counts = at_device<const StepCounts>(rows.counts),
+          .k = static_cast<std::int32_t>(matrix.k),
+          .scales_ld = scales_ld,
+          .fine = 0,
+          .eps = 0};
+}
+
 // The pairs' products, from rows `x` to `y`.
-Result<> MoeBlock::multiply(std::size_t layer, const Plans& plans, const Rows& rows, gpu::DevicePtr x,
-                            gpu::Stream stream) const {
-  const std::size_t wide = plans.gate_up.rows == kWideRows ? 1 : 0;
+Result<> MoeBlock::multiply(std::size_t layer, const Plans& plans, const MoeMatrices& w, const Rows& rows,
+                            gpu::DevicePtr x, gpu::Stream stream) const {
+  const auto product = [&](const Product& of, const DeviceMatrix& matrix, const DeviceTensorMap(&maps)[2],
+                           ops::cuda::MoeGemmTensors t, int rows_max) -> Result<> {
+    const ops::cuda::MoeGemmPlan& plan = of.of(matrix);
+    if (is_e4m3(matrix)) {
+      t.x_scales_ld = ops::cuda::quantise_scales_ld(rows_max);
+      const QuantiseArgs args = quantise_args(matrix, t.x, rows, t.x_scales_ld);
+      MET_TRY(device_->launch(t.gathers ? quantise_launch(of.quantise, args)
+                                        : quantise_pairs_launch(of.quantise, args, config_.experts_per_token),
+                              stream));
+      t.x = buffers_.codes;
+      t.x_scales = buffers_.code_scales;
+    }
+    t.weights = maps[is_wide(plan)];
+    t.weight_scales = matrix.scales.data();
+    t.block_scales = matrix.block_scales;
+    return device_->launch(ops::cuda::moe_gemm_launch(plan, t), stream);
+  };
+  const Maps& maps = maps_[layer];
   const gpu::DevicePtr choices = plans.router.orders ? gpu::DevicePtr{} : buffers_.choices;
-  MET_TRY(device_->launch(ops::cuda::moe_gemm_launch(plans.gate_up, {.weights = maps_[layer].gate_up[wide],
-                                                                     .x = x,
-                                                                     .pairs = pairs(),
-                                                                     .choices = choices,
-                                                                     .counts = rows.counts,
-                                                                     .y = buffers_.gated,
-                                                                     .ldy = config_.expert_ffn,
-                                                                     .gathers = true}),
-                          stream));
-  return device_->launch(ops::cuda::moe_gemm_launch(plans.down, {.weights = maps_[layer].down[wide],
-                                                                 .x = buffers_.gated,
-                                                                 .pairs = pairs(),
-                                                                 .choices = choices,
-                                                                 .counts = rows.counts,
-                                                                 .y = buffers_.y,
-                                                                 .ldy = config_.hidden,
-                                                                 .gathers = false}),
-                         stream);
+  MET_TRY(product(plans.gate_up, w.gate_up, maps.gate_up,
+                  {.weights = {},
+                   .weight_scales = {},
+                   .x = x,
+                   .x_scales = {},
+                   .pairs = pairs(),
+                   .choices = choices,
+                   .counts = rows.counts,
+                   .y = buffers_.gated,
+                   .ldy = config_.expert_ffn,
+                   .gathers = true},
+                  tokens_));
+  return product(plans.down, w.down, maps.down,
+                 {.weights = {},
+                  .weight_scales = {},
+                  .x = buffers_.gated,
+                  .x_scales = {},
+                  .pairs = pairs(),
+                  .choices = choices,
+                  .counts = rows.counts,
+                  .y = buffers_.y,
+                  .ldy = config_.hidden,
+                  .gathers = false},
+                 tokens_ * config_.experts_per_token);
 }
 
 MoeCombineArgs MoeBlock::combine_args(const Rows& rows) const {
@@ -185,9 +285,7 @@ MoeCombineArgs MoeBlock::combine_args(const Rows& rows) const {
 
 Result<> MoeBlock::decode(std::size_t layer, int bucket, const MoeMatrices& w, const Rows& rows,
                           RowSquares& norm, gpu::Stream stream) const {
-  const auto few = std::ranges::find_if(
-      few_, [&](const ops::cuda::MoeFewPlan& plan) { return plan.shape.tokens >= bucket; });
-  if (few != few_.end()) {
+  if (const ops::cuda::MoeFewPlan* few = few_for(bucket, w)) {
     const ops::cuda::MoeFewTensors tensors{.counts = rows.counts,
                                            .x = rows.scaled,
                                            .norm = norm,
@@ -207,7 +305,7 @@ Result<> MoeBlock::decode(std::size_t layer, int bucket, const MoeMatrices& w, c
   MET_CHECK(bucket <= kDecodeRows, "a decode step of more rows than the buffer of normed rows has room for");
   const Plans& plans = plans_for(bucket);
   MET_TRY(route(plans, w, rows, norm, stream));
-  MET_TRY(multiply(layer, plans, rows, buffers_.normed, stream));
+  MET_TRY(multiply(layer, plans, w, rows, buffers_.normed, stream));
   MoeCombineArgs args = combine_args(rows);
   args.next_norm = at_device<const float>(rows.next_norm);
   args.scaled = at_device<Bf16Bits>(rows.scaled);
@@ -220,7 +318,7 @@ Result<> MoeBlock::mixed(std::size_t layer, std::int64_t tokens, const MoeMatric
                          gpu::Stream stream) const {
   const Plans& plans = plans_for(tokens);
   MET_TRY(route(plans, w, rows, {}, stream));
-  MET_TRY(multiply(layer, plans, rows, rows.scaled, stream));
+  MET_TRY(multiply(layer, plans, w, rows, rows.scaled, stream));
   MoeCombineArgs args = combine_args(rows);
   if (rows.next_norm) {
     args.norm = at_device<const float>(rows.next_norm);

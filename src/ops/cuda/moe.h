@@ -1,16 +1,17 @@
 // Products of a mixture-of-experts layer and their sum on CUDA devices. Formulas: met/moe_ops.h.
 #pragma once
 
+#include "core/dtype.h"
 #include "gpu/backend.h"
 #include "met/moe_ops.h"
 
 namespace met::ops::cuda {
 
 /// Products of up to `tokens` tokens with the experts that a router chose for each. Rounding and cost:
-/// kernels/hopper/common/moe_gemm.cu.
+/// kernels/hopper/common/moe_gemm.cu, moe_gemm_e4m3.cu.
 ///
-/// Errors   kUnsupported, naming the size: k or n no multiple of 8, n no multiple of 16 with a gated epilogue, more than
-///          512 experts.
+/// Errors   kUnsupported, naming the size: k or n no multiple of 8, k of E4M3 or n with a gated epilogue none of 16, more
+///          than 512 experts.
 struct MoeGemmShape {
   std::int64_t n = 0;  ///< rows of an expert's W, gate and up counted
   std::int64_t k = 0;
@@ -18,6 +19,7 @@ struct MoeGemmShape {
   int top_k = 0;
   int tokens = 0;  ///< of a step, at most: decides the tile, and so is part of what a row's bits depend on
   Epilogue epilogue = Epilogue::kStore;
+  DType weights = DType::kBF16;  ///< or F8E4M3, as the rows they are multiplied by
 };
 
 struct MoeGemmPlan {
@@ -30,8 +32,12 @@ struct MoeGemmPlan {
 };
 
 struct MoeGemmTensors {
-  DeviceTensorMap weights;  ///< moe_weights_map
+  DeviceTensorMap weights;       ///< moe_weights_map
+  gpu::DevicePtr weight_scales;  ///< E4M3: as MoeGemmArgs has them
+  bool block_scales = false;
   gpu::DevicePtr x;         ///< [tokens, k] where `gathers`, else [tokens * top_k, k] in the order of places
+  gpu::DevicePtr x_scales;  ///< E4M3: as `quantise` leaves them
+  std::int32_t x_scales_ld = 0;
   MoePairs pairs;
   gpu::DevicePtr choices;  ///< null where the router orders the pairs
   gpu::DevicePtr counts;   ///< StepCounts
@@ -41,7 +47,7 @@ struct MoeGemmTensors {
 };
 
 Result<MoeGemmPlan> plan_moe_gemm(gpu::GpuBackend& device, const MoeGemmShape& shape);
-/// How the kernel sees W [experts * n, k] BF16; the same for plans of equal n, k and rows.
+/// How the kernel sees W [experts * n, k]; the same for plans of equal n, k and rows.
 Result<DeviceTensorMap> moe_weights_map(const MoeGemmPlan& plan, gpu::DevicePtr weights);
 gpu::KernelLaunch moe_gemm_launch(const MoeGemmPlan& plan, const MoeGemmTensors& tensors);
 

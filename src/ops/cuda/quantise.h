@@ -8,7 +8,7 @@ namespace met::ops::cuda {
 
 /// Formula, rounding and cost: kernels/nvidia/common/quantise.cu.
 ///
-/// Errors   kUnsupported for k that is no multiple of 16 or above 24,576.
+/// Errors   kUnsupported for k that is no multiple of 16 or above 24,576, of pairs 6,144.
 struct QuantiseShape {
   int k = 0;
   int tokens = 0;  ///< rows at most
@@ -20,7 +20,7 @@ inline constexpr int kQuantiseMax = 24'576;
 struct QuantisePlan {
   gpu::GpuBackend* device = nullptr;
   gpu::KernelHandle kernel;
-  gpu::Dim3 grid;
+  gpu::Dim3 grid, block;
 };
 
 /// Values from the scales of one block of k to those of the next, for rows up to `tokens_max`.
@@ -30,5 +30,11 @@ Result<QuantisePlan> plan_quantise(gpu::GpuBackend& device, const QuantiseShape&
 Result<> quantise(const QuantisePlan& plan, const QuantiseArgs& args, gpu::Stream stream);
 /// The launch alone, for a caller that enqueues it itself.
 gpu::KernelLaunch quantise_launch(const QuantisePlan& plan, const QuantiseArgs& args);
+
+/// For the many short rows of a mixture's experts, without a norm: `each` for every one of args.counts->tokens, at most
+/// shape.tokens.
+Result<QuantisePlan> plan_quantise_pairs(gpu::GpuBackend& device, const QuantiseShape& shape);
+gpu::KernelLaunch quantise_pairs_launch(const QuantisePlan& plan, const QuantiseArgs& args,
+                                        std::int32_t each);
 
 }  // namespace met::ops::cuda

@@ -28,8 +28,11 @@ const std::array<float, 256>& e4m3_values() {
 /// Repeats what `out` holds up to `count` values.
 template <class T>
 void repeat(std::vector<T>& out, std::size_t count) {
-  out.reserve(count);
-  while (out.size() < count) out.push_back(out[out.size() - kPeriod]);
+  const std::size_t held = out.size();
+  out.resize(count);
+  for (std::size_t i = held; i < count; i += kPeriod)
+    std::copy_n(out.begin() + static_cast<std::ptrdiff_t>(i - kPeriod), std::min(kPeriod, count - i),
+                out.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
 }  // namespace

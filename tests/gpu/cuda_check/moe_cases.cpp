@@ -3,7 +3,8 @@
 #include <cmath>
 
 #include "ops/cuda/moe.h"
-#include "tests/gpu/cuda_check/check.h"
+#include "ops/cuda/quantise.h"
+#include "tests/gpu/cuda_check/expert_matrix.h"
 
 namespace met::gpu::check {
 namespace {
@@ -16,6 +17,7 @@ struct MoeShape {
   Epilogue epilogue;
   bool gathers;
   bool ordered = true;  ///< by the router
+  ExpertStorage storage = ExpertStorage::kBf16;
 };
 
 /// Pairs as a router leaves them; experts of a token differ. Places of an expert are in descending order of tokens where the
@@ -61,6 +63,48 @@ double activate(double gate, Epilogue epilogue) {
   return 0.5 * gate * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (gate + 0.044715 * gate * gate * gate)));
 }
 
+/// Rows that the products read: BF16, or E4M3 with a scale for each 128 of k.
+struct XRows {
+  std::vector<std::byte> bytes;
+  std::vector<float> scales;  // [ceil(k / 128), ld]
+  std::vector<double> values;
+  int ld = 0;
+};
+
+XRows x_rows_of(const MoeShape& s, std::int64_t rows, Rng& rng) {
+  const auto count = static_cast<std::size_t>((rows + 2) * s.k);
+  if (s.storage == ExpertStorage::kBf16) {
+    auto x = random_bf16(rng, count, 2.0);
+    std::fill(x.begin() + rows * s.k, x.end(), kNan);
+    return {.bytes = bytes_of(x), .scales = {0.0F}, .values = values_of(x)};
+  }
+  constexpr std::uint64_t kCodes = 0x60;  // up to 30 in magnitude
+  XRows out{.bytes = {},
+            .scales = {},
+            .values = {},
+            .ld = ops::cuda::quantise_scales_ld(static_cast<int>(rows) + 1)};
+  const std::int64_t blocks = (s.k + 127) / 128;
+  for (std::int64_t i = 0; i < blocks * out.ld; ++i)
+    out.scales.push_back(i % out.ld < rows ? static_cast<float>(rng.uniform(0.05, 0.15)) : NAN);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t row = static_cast<std::int64_t>(i) / s.k;
+    const std::int64_t block = static_cast<std::int64_t>(i) % s.k / 128;
+    const std::uint64_t bits = rng.next();
+    const auto code = static_cast<std::uint8_t>(row < rows ? bits % kCodes | (bits >> 32 & 0x80) : 0x7f);
+    out.bytes.push_back(static_cast<std::byte>(code));
+    out.values.push_back(static_cast<double>(f8e4m3_to_f32(code)) *
+                         static_cast<double>(out.scales[static_cast<std::size_t>(block * out.ld + row)]));
+  }
+  return out;
+}
+
+Tolerance tolerance_of(const MoeShape& s) {
+  if (s.storage == ExpertStorage::kBf16) return {"one BF16 rounding, FP32 sums", kBf16Rounding, 0x1p-14};
+  if (s.epilogue == Epilogue::kStore)
+    return {"one BF16 rounding, 13-bit sums over 128", kBf16Rounding, 1.2e-2};
+  return {"one BF16 rounding, 13-bit sums over 128, times up to 4", kBf16Rounding, 4.8e-2};
+}
+
 Result<OpCase> products(GpuBackend& gpu, const MoeShape& s, bool timed) {
   Rng rng{static_cast<std::uint64_t>(s.n * 3 + s.k + s.tokens)};
   const Pairs pairs = pairs_of(s, rng);
@@ -68,20 +112,19 @@ Result<OpCase> products(GpuBackend& gpu, const MoeShape& s, bool timed) {
   const std::int64_t count = static_cast<std::int64_t>(s.tokens) * s.top_k;
   const std::int64_t ldy = gated ? s.n / 2 : s.n;
   const std::int64_t x_rows = s.gathers ? s.tokens : count;
-  const double scale = 1.5 / std::sqrt(static_cast<double>(s.k));
-  const auto weights = random_bf16(rng, static_cast<std::size_t>(s.experts * s.n * s.k), scale);
-  auto x = random_bf16(rng, static_cast<std::size_t>((x_rows + 2) * s.k), 2.0);
-  std::fill(x.begin() + x_rows * s.k, x.end(), kNan);
+  const ExpertMatrix weights(s.storage, gated, s.experts, s.n, s.k, rng,
+                             1.5 / std::sqrt(static_cast<double>(s.k)));
+  const XRows x = x_rows_of(s, x_rows, rng);
   const auto y = random_bf16(rng, static_cast<std::size_t>((count + 2) * ldy), 1.0);
-  OpCase op{
-      .op = "moe_gemm",
-      .shape = std::to_string(s.tokens) + "x" + std::to_string(s.top_k) + "/" + std::to_string(s.experts) +
-               " " + std::to_string(s.n) + "x" + std::to_string(s.k) + (gated ? " gated" : "") +
-               (s.ordered ? "" : " orders"),
-      .buffers = {bytes_of(y), bytes_of(weights), bytes_of(x), raw(pairs.begin), raw(pairs.tokens),
-                  raw(std::vector<StepCounts>{{s.tokens, s.tokens, 0, s.tokens}}), raw(pairs.choices),
-                  raw(std::vector<std::int32_t>(pairs.places.size(), -1))},
-      .outputs = {{.buffer = 0, .tolerance = {"one BF16 rounding, FP32 sums", kBf16Rounding, 0x1p-14}}}};
+  OpCase op{.op = "moe_gemm" + name_of(s.storage),
+            .shape = std::to_string(s.tokens) + "x" + std::to_string(s.top_k) + "/" +
+                     std::to_string(s.experts) + " " + std::to_string(s.n) + "x" + std::to_string(s.k) +
+                     (gated ? " gated" : "") + (s.ordered ? "" : " orders"),
+            .buffers = {bytes_of(y), weights.bytes(), x.bytes, raw(pairs.begin), raw(pairs.tokens),
+                        raw(std::vector<StepCounts>{{s.tokens, s.tokens, 0, s.tokens}}), raw(pairs.choices),
+                        raw(std::vector<std::int32_t>(pairs.places.size(), -1)), raw(weights.scales()),
+                        raw(x.scales)},
+            .outputs = {{.buffer = 0, .tolerance = tolerance_of(s)}}};
   if (!timed && !s.ordered) {
     std::vector<double> places(pairs.places.size(), -1.0);
     if (s.gathers) std::ranges::copy(pairs.places.begin(), pairs.places.end() - 1, places.begin());
@@ -90,17 +133,15 @@ Result<OpCase> products(GpuBackend& gpu, const MoeShape& s, bool timed) {
   }
   if (!timed) {
     op.outputs[0].want = values_of(y);
-    const auto w = values_of(weights);
-    const auto xs = values_of(x);
     std::vector<double> sums(static_cast<std::size_t>(s.n));
     for (int e = 0; e < s.experts; ++e)
       for (int p = pairs.begin[static_cast<std::size_t>(e)]; p < pairs.begin[static_cast<std::size_t>(e) + 1];
            ++p) {
-        const double* row = xs.data() + (s.gathers ? pairs.tokens[static_cast<std::size_t>(p)] : p) * s.k;
+        const double* row =
+            x.values.data() + (s.gathers ? pairs.tokens[static_cast<std::size_t>(p)] : p) * s.k;
         for (std::int64_t n = 0; n < s.n; ++n) {
-          const double* line = w.data() + (e * s.n + n) * s.k;
           double sum = 0;
-          for (std::int64_t k = 0; k < s.k; ++k) sum += line[k] * row[k];
+          for (std::int64_t k = 0; k < s.k; ++k) sum += weights.value(e, n, k) * row[k];
           sums[static_cast<std::size_t>(n)] = sum;
         }
         for (std::int64_t n = 0; n < ldy; ++n) {
@@ -117,12 +158,20 @@ Result<OpCase> products(GpuBackend& gpu, const MoeShape& s, bool timed) {
                                                              .experts = s.experts,
                                                              .top_k = s.top_k,
                                                              .tokens = s.tokens_max,
-                                                             .epilogue = s.epilogue}));
+                                                             .epilogue = s.epilogue,
+                                                             .weights = weights.type()}));
+  const bool e4m3 = weights.e4m3();
+  const bool blocks = weights.block_scales();
+  const std::int32_t ld = x.ld;
   op.launch = [=](std::span<const DevicePtr> p) -> Result<std::vector<KernelLaunch>> {
     const auto ints = [&](std::size_t i) { return reinterpret_cast<std::int32_t*>(p[i].value); };
     MET_ASSIGN(const DeviceTensorMap map, ops::cuda::moe_weights_map(plan, p[1]));
     return std::vector{ops::cuda::moe_gemm_launch(plan, {.weights = map,
+                                                         .weight_scales = e4m3 ? p[8] : DevicePtr{},
+                                                         .block_scales = blocks,
                                                          .x = p[2],
+                                                         .x_scales = e4m3 ? p[9] : DevicePtr{},
+                                                         .x_scales_ld = ld,
                                                          .pairs = {.begin = s.ordered ? ints(3) : nullptr,
                                                                    .tokens = s.ordered ? ints(4) : nullptr,
                                                                    .places = ints(7),
@@ -136,8 +185,9 @@ Result<OpCase> products(GpuBackend& gpu, const MoeShape& s, bool timed) {
   int touched = 0;
   for (std::size_t e = 0; e + 1 < pairs.begin.size(); ++e)
     touched += pairs.begin[e + 1] > pairs.begin[e] ? 1 : 0;
-  op.bytes = 2.0 * (static_cast<double>(touched) * static_cast<double>(s.n * s.k) +
-                    static_cast<double>(x_rows * s.k + count * ldy));
+  op.bytes = weights.bytes_each() * (static_cast<double>(touched) * static_cast<double>(s.n * s.k) +
+                                     static_cast<double>(x_rows * s.k)) +
+             2.0 * static_cast<double>(count * ldy);
   op.flops = 2.0 * static_cast<double>(count) * static_cast<double>(s.n * s.k);
   return op;
 }
@@ -230,11 +280,13 @@ Result<std::vector<OpCase>> moe_cases(GpuBackend& gpu, bool timed) {
   };
   if (timed) {
     // Qwen3-30B-A3B at 128 tokens; the others with a quarter of its experts and of its tokens.
-    MET_TRY(add({128, 128, 128, 8, 1536, 2048, kSilu, true, false}));
-    MET_TRY(add({128, 128, 128, 8, 2048, 768, kStore, false, false}));
-    for (const int tokens : {8, 64, 512, 2048}) {
-      MET_TRY(add({tokens, tokens, 32, 8, 1536, 2048, kSilu, true}));
-      MET_TRY(add({tokens, tokens, 32, 8, 2048, 768, kStore, false}));
+    for (const ExpertStorage storage : {ExpertStorage::kBf16, ExpertStorage::kE4m3Rows}) {
+      MET_TRY(add({128, 128, 128, 8, 1536, 2048, kSilu, true, false, storage}));
+      MET_TRY(add({128, 128, 128, 8, 2048, 768, kStore, false, false, storage}));
+      for (const int tokens : {8, 64, 512, 2048}) {
+        MET_TRY(add({tokens, tokens, 32, 8, 1536, 2048, kSilu, true, true, storage}));
+        MET_TRY(add({tokens, tokens, 32, 8, 2048, 768, kStore, false, true, storage}));
+      }
     }
     for (const int tokens : {1, 128, 8192}) {
       MET_ASSIGN(OpCase made, combine(gpu, tokens, tokens, 2048, 8, true));
@@ -243,26 +295,33 @@ Result<std::vector<OpCase>> moe_cases(GpuBackend& gpu, bool timed) {
     return cases;
   }
   // From few places an expert to many: every entry, with experts that have none and tails of n, k and places.
-  for (const int tokens : {0, 1, 5, 33, 70, 150})
-    for (const Epilogue epilogue : {kStore, kSilu, Epilogue::kGeluMul}) {
-      MET_TRY(add({tokens, std::max(tokens, 1), 6, 2, 96, 72, epilogue, epilogue != kStore}));
-      MET_TRY(add({tokens, std::max(tokens, 1), 40, 4, 80, 320, epilogue, epilogue != kStore}));
-    }
-  // Pairs that the kernel orders; with twice as many as experts or more, it guesses its first tiles.
-  for (const int tokens : {0, 1, 5, 20, 33, 70, 150, 256})
-    for (const Epilogue epilogue : {kStore, kSilu}) {
-      MET_TRY(add({tokens, std::max(tokens, 1), 6, 2, 96, 72, epilogue, epilogue != kStore, false}));
-      MET_TRY(add({tokens, std::max(tokens, 1), 40, 4, 80, 320, epilogue, epilogue != kStore, false}));
-    }
-  MET_TRY(add({40, 64, 128, 8, 1536, 136, kSilu, true, false}));
-  MET_TRY(add({100, 128, 128, 8, 320, 136, kSilu, true, false}));
-  MET_TRY(add({100, 128, 128, 8, 320, 136, kStore, false, false}));
-  MET_TRY(add({256, 256, 64, 8, 336, 768, kSilu, true, false}));
-  MET_TRY(add({256, 256, 60, 8, 1040, 64, kStore, true, false}));
-  for (const Epilogue epilogue : {kStore, kSilu})
-    MET_TRY(add({500, 500, 6, 2, 144, 136, epilogue, epilogue != kStore}));
-  MET_TRY(add({9, 9, 128, 8, 1536, 256, kSilu, true}));
-  MET_TRY(add({3, 3, 12, 2, 2048, 768, kStore, false}));
+  for (const ExpertStorage storage :
+       {ExpertStorage::kBf16, ExpertStorage::kE4m3Rows, ExpertStorage::kE4m3Blocks}) {
+    const std::int64_t odd = storage == ExpertStorage::kBf16 ? 8 : 16;
+    for (const int tokens : {0, 1, 5, 33, 70, 150})
+      for (const Epilogue epilogue : {kStore, kSilu, Epilogue::kGeluMul}) {
+        const bool gathers = epilogue != kStore;
+        MET_TRY(add({tokens, std::max(tokens, 1), 6, 2, 96, 64 + odd, epilogue, gathers, true, storage}));
+        MET_TRY(add({tokens, std::max(tokens, 1), 40, 4, 80, 320, epilogue, gathers, true, storage}));
+      }
+    // Pairs that the kernel orders; with twice as many as experts or more, it guesses its first tiles.
+    for (const int tokens : {0, 1, 5, 20, 33, 70, 150, 256})
+      for (const Epilogue epilogue : {kStore, kSilu}) {
+        const bool gathers = epilogue != kStore;
+        MET_TRY(add({tokens, std::max(tokens, 1), 6, 2, 96, 64 + odd, epilogue, gathers, false, storage}));
+        MET_TRY(add({tokens, std::max(tokens, 1), 40, 4, 80, 320, epilogue, gathers, false, storage}));
+      }
+    MET_TRY(add({40, 64, 128, 8, 1536, 128 + odd, kSilu, true, false, storage}));
+    MET_TRY(add({100, 128, 128, 8, 320, 128 + odd, kSilu, true, false, storage}));
+    MET_TRY(add({100, 128, 128, 8, 320, 128 + odd, kStore, false, false, storage}));
+    MET_TRY(add({256, 256, 64, 8, 336, 768, kSilu, true, false, storage}));
+    MET_TRY(add({256, 256, 60, 8, 1040, 64, kStore, true, false, storage}));
+    for (const Epilogue epilogue : {kStore, kSilu})
+      MET_TRY(add({500, 500, 6, 2, 144, 128 + odd, epilogue, epilogue != kStore, true, storage}));
+    MET_TRY(add({300, 300, 6, 2, 528, 384, kSilu, true, true, storage}));
+    MET_TRY(add({9, 9, 128, 8, 1536, 256, kSilu, true, true, storage}));
+    MET_TRY(add({3, 3, 12, 2, 2048, 768, kStore, false, true, storage}));
+  }
   for (const int tokens : {0, 1, 7})
     for (const auto& [dim, top_k] :
          std::initializer_list<std::pair<std::int64_t, int>>{{64, 2}, {2048, 8}, {512, 11}, {8192, 24}}) {

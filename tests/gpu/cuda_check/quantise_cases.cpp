@@ -15,7 +15,8 @@ struct QuantiseCase {
   int tokens, tokens_max, k;
   bool norm;
   double magnitude = 1;
-  bool fine = false;  ///< a scale for 32 of k
+  bool fine = false;   ///< a scale for 32 of k
+  bool pairs = false;  ///< short rows, counted by another number
 };
 
 int group_of(const QuantiseCase& s) { return s.fine ? ops::cuda::kScaleValues : kScaleBlock; }
@@ -62,11 +63,11 @@ Result<OpCase> quantise(GpuBackend& gpu, const QuantiseCase& s, bool timed) {
   const int ld = ops::cuda::quantise_scales_ld(s.tokens_max);
   const int blocks = (s.k + kScaleBlock - 1) / kScaleBlock;
   const std::vector<float> scales(scale_index(s, 0, blocks * kScaleBlock), 3.0F);
-  OpCase op{.op = "quantise_e4m3",
+  OpCase op{.op = s.pairs ? "quantise_e4m3_pairs" : "quantise_e4m3",
             .shape = std::to_string(s.tokens) + "x" + std::to_string(s.k) + (s.norm ? " norm" : "") +
                      (s.fine ? " fine" : ""),
             .buffers = {bytes_of(x), raw(norm), std::vector<std::byte>(count), raw(scales),
-                        raw(std::vector{StepCounts{s.tokens, 1, 1, 0}})},
+                        raw(std::vector{StepCounts{s.pairs ? 1 : s.tokens, 1, 1, 0}})},
             .outputs = {{.buffer = 2,
                          .type = DType::kF8E4M3,
                          .want = std::vector<double>(count, 0.0),
@@ -76,18 +77,21 @@ Result<OpCase> quantise(GpuBackend& gpu, const QuantiseCase& s, bool timed) {
                          .want = std::vector<double>(scales.size(), 3.0),
                          .tolerance = {"FP32", 0x1p-18, 0}}}};
   if (!timed) oracle(s, values_of(x), norm, op.outputs[0].want, op.outputs[1].want);
-  MET_ASSIGN(const auto plan, ops::cuda::plan_quantise(gpu, {.k = s.k, .tokens = s.tokens_max}));
+  const ops::cuda::QuantiseShape shape{.k = s.k, .tokens = s.tokens_max};
+  MET_ASSIGN(const auto plan,
+             s.pairs ? ops::cuda::plan_quantise_pairs(gpu, shape) : ops::cuda::plan_quantise(gpu, shape));
   op.launch = [=](std::span<const DevicePtr> p) -> Result<std::vector<KernelLaunch>> {
-    return std::vector{ops::cuda::quantise_launch(
-        plan, {.x = reinterpret_cast<const Bf16Bits*>(p[0].value),
-               .norm = s.norm ? reinterpret_cast<const float*>(p[1].value) : nullptr,
-               .y = reinterpret_cast<std::uint8_t*>(p[2].value),
-               .scales = reinterpret_cast<float*>(p[3].value),
-               .counts = reinterpret_cast<const StepCounts*>(p[4].value),
-               .k = s.k,
-               .scales_ld = ld,
-               .fine = s.fine,
-               .eps = kEps})};
+    const QuantiseArgs args{.x = reinterpret_cast<const Bf16Bits*>(p[0].value),
+                            .norm = s.norm ? reinterpret_cast<const float*>(p[1].value) : nullptr,
+                            .y = reinterpret_cast<std::uint8_t*>(p[2].value),
+                            .scales = reinterpret_cast<float*>(p[3].value),
+                            .counts = reinterpret_cast<const StepCounts*>(p[4].value),
+                            .k = s.k,
+                            .scales_ld = ld,
+                            .fine = s.fine,
+                            .eps = kEps};
+    if (!s.pairs) return std::vector{quantise_launch(plan, args)};
+    return std::vector{quantise_pairs_launch(plan, args, s.tokens)};
   };
   op.bytes = 3.0 * s.tokens * s.k;
   return op;
@@ -101,6 +105,7 @@ Result<std::vector<OpCase>> quantise_cases(GpuBackend& gpu, bool timed) {
     for (const int tokens : {128, 2048, 8192}) {
       shapes.push_back({tokens, tokens, 4096, true});
       shapes.push_back({tokens, tokens, 12288, false});
+      shapes.push_back({8 * tokens, 8 * tokens, 768, false, 1.0, false, true});
     }
   } else {
     for (const int tokens : {0, 1, 7, 130})
@@ -108,6 +113,7 @@ Result<std::vector<OpCase>> quantise_cases(GpuBackend& gpu, bool timed) {
         for (const bool norm : {false, true})
           shapes.push_back({tokens, tokens + 3, k, norm, tokens == 7 ? 1e4 : tokens == 1 ? 1e-4 : 1.0});
     for (const int k : {16, 144, 4096, 24576}) shapes.push_back({7, 7, k, k == 4096, 1.0, true});
+    for (const int k : {16, 96, 768, 6144}) shapes.push_back({65, 70, k, false, 1.0, false, true});
     shapes.push_back({3, 3, 256, false, 0.0});  // zeros
   }
   std::vector<OpCase> cases;

@@ -16,7 +16,8 @@ using ::testing::HasSubstr;
 
 enum class Stored { kFloats, kRows, kBlocks };
 
-constexpr int kHidden = 256, kFfn = 384, kHeads = 4, kKvHeads = 2, kHeadDim = 64, kVocabulary = 512;
+constexpr int kHidden = 256, kFfn = 384, kHeads = 4, kKvHeads = 2, kHeadDim = 64, kVocabulary = 512,
+              kExperts = 8, kWidth = 64;
 
 class DecoderTest : public ::testing::Test {
  protected:
@@ -45,6 +46,7 @@ class DecoderTest : public ::testing::Test {
   }
   struct Layer {
     Stored qkv, out, gate_up, down;
+    bool sparse = false;  ///< gate_up and down are those of experts
   };
   void make(const std::vector<Layer>& layers) {
     config_.layer.resize(layers.size());
@@ -58,6 +60,15 @@ class DecoderTest : public ::testing::Test {
       w.ffn_norm = memory(kHidden * sizeof(float));
       w.qkv = matrix(layer.qkv, (kHeads + 2 * kKvHeads) * kHeadDim, kHidden);
       w.out = matrix(layer.out, kHidden, kHeads * kHeadDim);
+      if (layer.sparse) {
+        w.moe.router = matrix(Stored::kFloats, kExperts, kHidden);
+        w.moe.gate_up = matrix(layer.gate_up, kExperts * 2 * kWidth, kHidden);
+        w.moe.down = matrix(layer.down, kExperts * kHidden, kWidth);
+        config_.experts = kExperts;
+        config_.experts_per_token = 2;
+        config_.expert_ffn = kWidth;
+        continue;
+      }
       w.gate_up = matrix(layer.gate_up, 2 * kFfn, kHidden);
       w.down = matrix(layer.down, kHidden, kFfn);
     }
@@ -80,7 +91,8 @@ class DecoderTest : public ::testing::Test {
     for (std::size_t i = begin; i < device_.launches().size(); ++i) {
       const std::string& module = device_.launches()[i].module;
       for (const char* known :
-           {"projection", "projection_e4m3", "gemm", "gemm_e4m3", "quantise", "residual_norm"})
+           {"projection", "projection_e4m3", "gemm", "gemm_e4m3", "quantise", "residual_norm", "moe_few",
+            "moe_few_e4m3", "moe_gemm", "moe_gemm_e4m3", "moe_combine"})
         if (module == known) out.push_back(module);
     }
     return out;
@@ -122,6 +134,32 @@ TEST_F(DecoderTest, EachMatrixIsMultipliedAsItIsStored) {
   EXPECT_THAT(prefill(), ElementsAre("quantise", "gemm_e4m3", "quantise", "gemm_e4m3", "quantise",
                                      "gemm_e4m3", "gemm", "residual_norm", "gemm", "gemm", "residual_norm",
                                      "gemm", "quantise", "gemm_e4m3", "residual_norm", "projection"));
+}
+
+// Behind a mixture whoever reads codes finds them, whether the next layer's matrices are E4M3 or not.
+TEST_F(DecoderTest, MixturesOfE4m3LeaveWhatTheNextLayerReads) {
+  constexpr auto kRows = Stored::kRows;
+  constexpr auto kFloats = Stored::kFloats;
+  make({{kRows, kRows, kRows, kRows, true},
+        {kRows, kRows, kRows, kRows, true},
+        {kFloats, kFloats, kRows, kFloats, true}});
+  EXPECT_THAT(decode(8),
+              ElementsAre("quantise", "projection_e4m3", "projection_e4m3", "moe_few_e4m3", "moe_few_e4m3",
+                          "quantise", "projection_e4m3", "projection_e4m3", "moe_few_e4m3", "moe_few_e4m3",
+                          "projection", "projection", "moe_few_e4m3", "moe_few", "projection"));
+  const std::size_t begin = device_.launches().size();
+  EXPECT_THAT(prefill(),
+              ElementsAre("quantise", "gemm_e4m3", "quantise", "gemm_e4m3", "residual_norm", "quantise",
+                          "moe_gemm_e4m3", "quantise", "moe_gemm_e4m3", "moe_combine",  //
+                          "quantise", "gemm_e4m3", "quantise", "gemm_e4m3", "residual_norm", "quantise",
+                          "moe_gemm_e4m3", "quantise", "moe_gemm_e4m3", "moe_combine",  //
+                          "gemm", "gemm", "residual_norm", "quantise", "moe_gemm_e4m3", "moe_gemm",
+                          "moe_combine", "residual_norm", "projection"));
+  std::vector<bool> norms;  // whether the block's sum is also normed
+  for (std::size_t i = begin; i < device_.launches().size(); ++i)
+    if (device_.launches()[i].module == "moe_combine")
+      norms.push_back(arguments<MoeCombineArgs>(device_.launches()[i]).normed != nullptr);
+  EXPECT_THAT(norms, ElementsAre(false, true, false));
 }
 
 TEST_F(DecoderTest, DecodeReadsScalesOfBlocksToo) {

@@ -306,6 +306,63 @@ TEST_F(MatrixLoaderTest, ExpertsFollowEachOtherEachWithGateAndUpInTurn) {
   EXPECT_EQ(on_device<std::uint16_t>(plain.data), want_plain);
 }
 
+TEST_F(MatrixLoaderTest, ExpertsOfE4m3KeepTheirBlocks) {
+  declare(Granularity::kBlock);
+  Codes want_gated, want_plain;
+  for (int e = 0; e < 2; ++e) {
+    const std::string name = "e." + std::to_string(e);
+    const Codes gate = file_.add_e4m3(name + ".gate.weight", 136, 192);
+    const Codes up = file_.add_e4m3(name + ".up.weight", 136, 192);
+    const Codes down = file_.add_e4m3(name + ".down.weight", 192, 144);
+    const float base = 100.0F * static_cast<float>(e);
+    file_.add_scales(name + ".gate.scale", 2, 2, {base + 1, base + 2, base + 3, base + 4});
+    file_.add_scales(name + ".up.scale", 2, 2, {base + 5, base + 6, base + 7, base + 8});
+    file_.add_scales(name + ".down.scale", 2, 2, {base + 9, base + 10, base + 11, base + 12});
+    want_gated = joined(want_gated, in_turn(gate, up, 192));
+    want_plain = joined(want_plain, down);
+  }
+  const DeviceMatrix gated = load(
+      [](MatrixLoader& l) { return l.gated_experts({"e.{}.gate", 136, 192}, {"e.{}.up", 136, 192}, 2); });
+  EXPECT_EQ(gated.type, DType::kF8E4M3);
+  EXPECT_TRUE(gated.block_scales);
+  EXPECT_EQ(on_device<std::uint8_t>(gated.data), want_gated);
+  EXPECT_THAT(on_device<float>(gated.scales),
+              ElementsAre(1, 2, 5, 6, 3, 4, 7, 8, 101, 102, 105, 106, 103, 104, 107, 108));
+  // Each expert's blocks begin at its first row, though 192 is no multiple of 128.
+  const DeviceMatrix plain = load([](MatrixLoader& l) { return l.experts({"e.{}.down", 192, 144}, 2); });
+  EXPECT_TRUE(plain.block_scales);
+  EXPECT_EQ(on_device<std::uint8_t>(plain.data), want_plain);
+  EXPECT_THAT(on_device<float>(plain.scales), ElementsAre(9, 10, 11, 12, 109, 110, 111, 112));
+}
+
+TEST_F(MatrixLoaderTest, ScalesOfExpertsBecomeAScaleARow) {
+  declare(Granularity::kTensor);
+  for (int e = 0; e < 2; ++e) {
+    const std::string name = "e." + std::to_string(e);
+    file_.add_e4m3(name + ".gate.weight", 16, 64);
+    file_.add_e4m3(name + ".up.weight", 16, 64);
+    file_.add_scales(name + ".gate.scale", 1, 1, {static_cast<float>(2 * e)});
+    file_.add_scales(name + ".up.scale", 1, 1, {static_cast<float>(2 * e + 1)});
+  }
+  const DeviceMatrix m =
+      load([](MatrixLoader& l) { return l.gated_experts({"e.{}.gate", 16, 64}, {"e.{}.up", 16, 64}, 2); });
+  EXPECT_EQ(m.type, DType::kF8E4M3);
+  EXPECT_FALSE(m.block_scales);
+  std::vector<float> want;
+  for (const float first : {0.0F, 2.0F})
+    for (const float scale : {first, first + 1, first, first + 1}) want.insert(want.end(), 8, scale);
+  EXPECT_EQ(on_device<float>(m.scales), want);
+}
+
+TEST_F(MatrixLoaderTest, FloatExpertsArePlannedAsE4m3WhereAskedTo) {
+  MatrixLoader loader(device_, nullptr, {.quantize = true});
+  const auto planned = loader.experts({"e.{}.down", 32, 64}, 3);
+  ASSERT_TRUE(planned);
+  EXPECT_EQ(planned->type, DType::kF8E4M3);
+  EXPECT_FALSE(planned->block_scales);
+  EXPECT_EQ(loader.expert_bytes(), 3U * 32 * (64 + sizeof(float)));
+}
+
 TEST_F(MatrixLoaderTest, InventedFp8MatricesAreE4m3WithAScaleARow) {
   declare(Granularity::kBlock);
   MatrixLoader loader(device_, nullptr, {});

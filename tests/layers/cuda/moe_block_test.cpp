@@ -16,29 +16,34 @@ constexpr int kHidden = 256, kWidth = 96, kExperts = 16, kTopK = 4, kTokens = 10
 
 class MoeBlockTest : public ::testing::Test {
  protected:
-  void make(bool batch_invariant) {
+  /// `gate_up` and `down` tell how the matrices of the sparse layer are stored.
+  void make(bool batch_invariant, DType gate_up = DType::kBF16, DType down = DType::kBF16) {
     config_.hidden = kHidden;
     config_.experts = kExperts;
     config_.experts_per_token = kTopK;
     config_.expert_ffn = kWidth;
     config_.renormalise_experts = true;
-    auto made = MoeBlock::make(device_, config_,
-                               {.tokens = kTokens, .buckets = buckets_, .batch_invariant = batch_invariant});
-    ASSERT_TRUE(made) << made.error().message;
-    block_.emplace(std::move(*made));
     std::vector<DecoderLayerWeights> layers(2);  // the first is dense
     MoeMatrices& w = layers[1].moe;
     w.router = matrix(kExperts, kHidden);
-    w.gate_up = matrix(2 * kExperts * kWidth, kHidden);
-    w.down = matrix(kExperts * kHidden, kWidth);
-    const auto allocated = block_->allocate(layers);
+    w.gate_up = matrix(2 * kExperts * kWidth, kHidden, gate_up);
+    w.down = matrix(kExperts * kHidden, kWidth, down);
+    auto made = MoeBlock::make(
+        device_, config_,
+        {.tokens = kTokens, .buckets = buckets_, .layers = layers, .batch_invariant = batch_invariant});
+    ASSERT_TRUE(made) << made.error().message;
+    block_.emplace(std::move(*made));
+    const bool codes = gate_up == DType::kF8E4M3 || down == DType::kF8E4M3;
+    const auto allocated = block_->allocate(layers, codes ? DType::kF8E4M3 : DType::kBF16);
     ASSERT_TRUE(allocated) << allocated.error().message;
     weights_ = std::move(w);
     for (gpu::DeviceMemory& m : rows_)
       m = gpu::DeviceMemory::allocate(device_, kTokens * kHidden * 2, "rows").value();
   }
-  DeviceMatrix matrix(std::int64_t n, std::int64_t k) {
-    DeviceMatrix m{.n = n, .k = k};
+  DeviceMatrix matrix(std::int64_t n, std::int64_t k, DType type = DType::kBF16) {
+    DeviceMatrix m{.type = type, .n = n, .k = k};
+    if (type == DType::kF8E4M3)
+      m.scales = gpu::DeviceMemory::allocate(device_, static_cast<std::size_t>(n) * 4, "w").value();
     m.data =
         gpu::DeviceMemory::allocate(device_, bytes_of(m.type, static_cast<std::size_t>(n * k)), "w").value();
     return m;
@@ -124,6 +129,51 @@ TEST_F(MoeBlockTest, StepsWithPrefillReadNormedRowsAndNormTheNextOnes) {
   EXPECT_EQ(arguments<MoeCombineArgs>(3).normed, nullptr) << "the last layer: the head norms its own rows";
 }
 
+TEST_F(MoeBlockTest, FewTokensWidenE4m3InTheProducts) {
+  make(false, DType::kF8E4M3, DType::kF8E4M3);
+  EXPECT_THAT(decode(8), ElementsAre("moe_logits", "moe_few_gate_up_e4m3_8_2", "moe_few_down_e4m3_1"));
+  const auto gate_up = arguments<MoeFewArgs>(1);
+  EXPECT_EQ(reinterpret_cast<std::uint64_t>(gate_up.weight_scales), weights_.gate_up.scales.data().value);
+  EXPECT_EQ(reinterpret_cast<std::uint64_t>(arguments<MoeFewArgs>(2).weight_scales),
+            weights_.down.scales.data().value);
+  EXPECT_EQ(gate_up.block_scales, 0);
+  EXPECT_THAT(decode(32), ElementsAre("moe_logits", "moe_few_gate_up_e4m3_32_2", "moe_few_down_e4m3_1"));
+}
+
+TEST_F(MoeBlockTest, MoreTokensReadRowsOfE4m3) {
+  make(false, DType::kF8E4M3, DType::kF8E4M3);
+  weights_.down.block_scales = true;
+  EXPECT_THAT(decode(64), ElementsAre("moe_router", "quantise_e4m3", "moe_gemm_e4m3_n32",
+                                      "quantise_e4m3_pairs", "moe_gemm_e4m3_n32", "moe_combine"));
+  const auto rows = arguments<QuantiseArgs>(1);
+  const auto gate_up = arguments<MoeGemmArgs>(2);
+  const auto pairs = arguments<QuantiseArgs>(3);
+  const auto down = arguments<MoeGemmArgs>(4);
+  EXPECT_EQ(rows.x, arguments<MoeRouterArgs>(0).normed);
+  EXPECT_EQ(rows.k, kHidden);
+  EXPECT_EQ(gate_up.x, rows.y);
+  EXPECT_EQ(gate_up.x_scales, rows.scales);
+  EXPECT_EQ(gate_up.x_scales_ld, rows.scales_ld);
+  EXPECT_EQ(rows.scales_ld, kTokens);
+  EXPECT_EQ(gate_up.block_scales, 0);
+  EXPECT_EQ(reinterpret_cast<std::uint64_t>(gate_up.weight_scales), weights_.gate_up.scales.data().value);
+  EXPECT_EQ(pairs.x, gate_up.y);
+  EXPECT_EQ(pairs.k, kWidth);
+  EXPECT_EQ(pairs.scales_ld, kTokens * kTopK);
+  EXPECT_EQ(down.x_scales_ld, pairs.scales_ld);
+  EXPECT_EQ(down.block_scales, 1);
+  EXPECT_THAT(mixed(1024), ElementsAre("moe_router_wide", "quantise_e4m3", "moe_gemm_e4m3_n128",
+                                       "quantise_e4m3_pairs", "moe_gemm_e4m3_n128", "moe_combine"));
+  EXPECT_EQ(reinterpret_cast<std::uint64_t>(arguments<QuantiseArgs>(1).x), rows_[2].data().value);
+}
+
+TEST_F(MoeBlockTest, GateUpAndDownMayBeStoredDifferently) {
+  make(false, DType::kF8E4M3, DType::kBF16);
+  EXPECT_THAT(decode(1), ElementsAre("moe_logits", "moe_few_gate_up_e4m3_8_2", "moe_few_down_1"));
+  EXPECT_THAT(decode(64),
+              ElementsAre("moe_router", "quantise_e4m3", "moe_gemm_e4m3_n32", "moe_gemm_n32", "moe_combine"));
+}
+
 TEST_F(MoeBlockTest, BatchInvariantStepsTakeOneWay) {
   make(true);
   EXPECT_EQ(mixed(1), mixed(kTokens));
@@ -132,8 +182,8 @@ TEST_F(MoeBlockTest, BatchInvariantStepsTakeOneWay) {
 TEST_F(MoeBlockTest, WithoutExpertsNothingIsTaken) {
   auto made = MoeBlock::make(device_, config_, {.tokens = kTokens, .buckets = buckets_});
   ASSERT_TRUE(made);
-  EXPECT_EQ(MoeBlock::buffer_bytes(config_, kTokens), 0U);
-  EXPECT_TRUE(made->allocate({}));
+  EXPECT_EQ(MoeBlock::buffer_bytes(config_, kTokens, DType::kF8E4M3), 0U);
+  EXPECT_TRUE(made->allocate({}, DType::kF8E4M3));
   EXPECT_EQ(made->allocated_bytes(), 0U);
 }
 
