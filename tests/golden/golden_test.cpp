@@ -116,7 +116,7 @@ TEST(GoldenMixed, FloatsBesideFp8MeetTheReference) {
 // The reference of the same test on a CUDA device: what is stored as FP8 means what its floats mean.
 TEST(GoldenMixed, Fp8MixturesMeetTheirFloats) {
   if (!fs::exists(golden_root() / "qwen3_moe-a")) GTEST_SKIP() << "no golden qwen3_moe-a";
-  const Ids ids = {11, 50, 93, 130, 7, 255, 301, 18, 64, 200};
+  const Ids ids = {11, 50, 93, 130, 7, 255, 301, 18};
   for (const auto granularity : kGranularities) {
     const Fp8Mixture mixture(granularity);
     config::Settings settings = host_settings("qwen3_moe-a", "f32");

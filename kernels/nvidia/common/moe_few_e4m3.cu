@@ -9,8 +9,5 @@
 
 MET_MOE_GATE_UP(moe_few_gate_up_e4m3_8_2, E4m3Weights, 8, 2, 5, 2)
 MET_MOE_GATE_UP(moe_few_gate_up_e4m3_8_4, E4m3Weights, 8, 4, 6, 1)
-MET_MOE_GATE_UP(moe_few_gate_up_e4m3_16_2, E4m3Weights, 16, 2, 8, 1)
-MET_MOE_GATE_UP(moe_few_gate_up_e4m3_16_4, E4m3Weights, 16, 4, 8, 1)
-MET_MOE_GATE_UP(moe_few_gate_up_e4m3_32_2, E4m3Weights, 32, 2, 8, 1)
 MET_MOE_DOWN(moe_few_down_e4m3_1, E4m3Weights, 1, 4)
 MET_MOE_DOWN(moe_few_down_e4m3_2, E4m3Weights, 2, 2)

@@ -137,19 +137,22 @@ TEST_F(MoeBlockTest, FewTokensWidenE4m3InTheProducts) {
   EXPECT_EQ(reinterpret_cast<std::uint64_t>(arguments<MoeFewArgs>(2).weight_scales),
             weights_.down.scales.data().value);
   EXPECT_EQ(gate_up.block_scales, 0);
-  EXPECT_THAT(decode(32), ElementsAre("moe_logits", "moe_few_gate_up_e4m3_32_2", "moe_few_down_e4m3_1"));
+  EXPECT_THAT(decode(32), ElementsAre("moe_choose", "quantise_e4m3", "moe_gemm_e4m3_n16",
+                                      "quantise_e4m3_pairs", "moe_gemm_e4m3_n16", "moe_combine"));
 }
 
 TEST_F(MoeBlockTest, MoreTokensReadRowsOfE4m3) {
   make(false, DType::kF8E4M3, DType::kF8E4M3);
   weights_.down.block_scales = true;
-  EXPECT_THAT(decode(64), ElementsAre("moe_router", "quantise_e4m3", "moe_gemm_e4m3_n32",
+  EXPECT_THAT(decode(64), ElementsAre("moe_choose", "quantise_e4m3", "moe_gemm_e4m3_n32",
                                       "quantise_e4m3_pairs", "moe_gemm_e4m3_n32", "moe_combine"));
   const auto rows = arguments<QuantiseArgs>(1);
   const auto gate_up = arguments<MoeGemmArgs>(2);
   const auto pairs = arguments<QuantiseArgs>(3);
   const auto down = arguments<MoeGemmArgs>(4);
   EXPECT_EQ(rows.x, arguments<MoeRouterArgs>(0).normed);
+  EXPECT_EQ(gate_up.choices, arguments<MoeRouterArgs>(0).choices);
+  EXPECT_EQ(down.choices, gate_up.choices);
   EXPECT_EQ(rows.k, kHidden);
   EXPECT_EQ(gate_up.x, rows.y);
   EXPECT_EQ(gate_up.x_scales, rows.scales);
@@ -171,7 +174,7 @@ TEST_F(MoeBlockTest, GateUpAndDownMayBeStoredDifferently) {
   make(false, DType::kF8E4M3, DType::kBF16);
   EXPECT_THAT(decode(1), ElementsAre("moe_logits", "moe_few_gate_up_e4m3_8_2", "moe_few_down_1"));
   EXPECT_THAT(decode(64),
-              ElementsAre("moe_router", "quantise_e4m3", "moe_gemm_e4m3_n32", "moe_gemm_n32", "moe_combine"));
+              ElementsAre("moe_choose", "quantise_e4m3", "moe_gemm_e4m3_n32", "moe_gemm_n32", "moe_combine"));
 }
 
 TEST_F(MoeBlockTest, BatchInvariantStepsTakeOneWay) {
