@@ -110,7 +110,9 @@ Result<> CudaRunner::allocate() {
     }
     MET_ASSIGN(swap_, SwapPool::make(device_, std::move(parts), options_.swap_blocks));
   }
-  if (options_.graphs) MET_TRY(graph_for(1, false));  // ready means that one request can decode (G5)
+  if (!options_.graphs) return {};
+  MET_TRY(graph_for({.bucket = 1}));  // ready means that one request can decode (G5)
+  if (decoder_->has_brief(1)) MET_TRY(graph_for({.bucket = 1, .brief = true}));
   return {};
 }
 
@@ -165,9 +167,9 @@ Result<> CudaRunner::upload(const scheduler::StepBatch& batch, const StepCapacit
       decoder_->inputs(), base, at.block_table + batch.block_table.size() * sizeof(std::int32_t), stream_);
 }
 
-Result<> CudaRunner::decode(int bucket, bool masked) {
-  MET_TRY(decoder_->decode(bucket, stream_));
-  return masked ? Result<>{} : samplers_->sample(bucket, stream_);
+Result<> CudaRunner::decode(const DecodeForm& form) {
+  MET_TRY(decoder_->decode(form.bucket, form.brief, stream_));
+  return form.masked ? Result<>{} : samplers_->sample(form.bucket, stream_);
 }
 
 /// The masks are made here, while the device computes the logits that they are for.
@@ -176,27 +178,34 @@ Result<> CudaRunner::sample_masked(const scheduler::StepBatch& batch, int rows) 
   return samplers_->sample(rows, stream_);
 }
 
-Result<gpu::Graph> CudaRunner::capture(int bucket, bool masked) {
+CudaRunner::DecodeForm CudaRunner::form_of(const scheduler::StepBatch& batch, bool masked) const {
+  const int bucket = scheduler::bucket_of(batch.decode_rows, static_cast<int>(options_.limits.rows));
+  const bool brief = std::ranges::all_of(
+      batch.rows, [](const StepRow& row) { return row.position < ops::cuda::kBriefPositions; });
+  return {.bucket = bucket, .brief = brief && decoder_->has_brief(bucket), .masked = masked};
+}
+
+Result<gpu::Graph> CudaRunner::capture(const DecodeForm& form) {
   MET_TRY(device_.begin_capture(stream_));
-  if (auto recorded = decode(bucket, masked); !recorded) {
+  if (auto recorded = decode(form); !recorded) {
     device_.abort_capture(stream_);
     return std::unexpected(std::move(recorded).error());
   }
   return device_.end_capture(stream_);
 }
 
-Result<gpu::Graph> CudaRunner::graph_for(int bucket, bool masked) {
-  auto known = graphs_.find({bucket, masked});
+Result<gpu::Graph> CudaRunner::graph_for(const DecodeForm& form) {
+  auto known = graphs_.find(form);
   if (known == graphs_.end()) {
-    MET_ASSIGN(const gpu::Graph captured, capture(bucket, masked));
-    known = graphs_.emplace(std::pair{bucket, masked}, captured).first;
+    MET_ASSIGN(const gpu::Graph captured, capture(form));
+    known = graphs_.emplace(form, captured).first;
   }
   return known->second;
 }
 
-Result<> CudaRunner::run_decode(int bucket, bool masked) {
-  if (!options_.graphs) return decode(bucket, masked);
-  MET_ASSIGN(const gpu::Graph graph, graph_for(bucket, masked));
+Result<> CudaRunner::run_decode(const DecodeForm& form) {
+  if (!options_.graphs) return decode(form);
+  MET_ASSIGN(const gpu::Graph graph, graph_for(form));
   return device_.launch(graph, stream_);
 }
 
@@ -219,10 +228,10 @@ Result<> CudaRunner::enqueue(const scheduler::StepPlan& plan, const scheduler::S
   MET_TRY(samplers_->prepare(batch, stream_, masked));
   MET_TRY(copy_blocks(batch));
   if (is_decode(batch)) {
-    const int bucket = scheduler::bucket_of(batch.decode_rows, static_cast<int>(options_.limits.rows));
-    MET_TRY(upload(batch, {bucket, bucket, bucket}, slot));
-    MET_TRY(run_decode(bucket, masked));
-    if (masked) MET_TRY(sample_masked(batch, bucket));
+    const DecodeForm form = form_of(batch, masked);
+    MET_TRY(upload(batch, {form.bucket, form.bucket, form.bucket}, slot));
+    MET_TRY(run_decode(form));
+    if (masked) MET_TRY(sample_masked(batch, form.bucket));
   } else {
     const StepCapacity capacity{std::ssize(batch.tokens), std::ssize(batch.rows), std::ssize(batch.logits)};
     MET_TRY(upload(batch, capacity, slot));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <map>
 #include <memory>
 #include <optional>
@@ -43,20 +44,30 @@ class CudaRunner final : public ModelRunner {
     gpu::Event done;
   };
 
+  /// Decode steps that share a graph.
+  struct DecodeForm {
+    int bucket = 0;
+    bool brief = false;   ///< no row sees more than kBriefPositions
+    bool masked = false;  ///< sampling waits for masks and is no part of it
+    auto operator<=>(const DecodeForm&) const = default;
+  };
+
   CudaRunner(gpu::GpuBackend& device, std::unique_ptr<layers::cuda::Decoder> decoder,
              const RunnerOptions& options)
       : device_(device), decoder_(std::move(decoder)), options_(options), stream_(device.default_stream()) {}
   Result<> allocate();
   Result<> copy_blocks(const scheduler::StepBatch& batch);
   Result<> upload(const scheduler::StepBatch& batch, const layers::cuda::StepCapacity& capacity, Slot& slot);
-  Result<> decode(int bucket, bool masked);
-  Result<> run_decode(int bucket, bool masked);
+  Result<> decode(const DecodeForm& form);
+  Result<> run_decode(const DecodeForm& form);
   Result<> run_mixed(const scheduler::StepBatch& batch, const layers::cuda::StepCapacity& capacity,
                      bool masked);
   Result<> sample_masked(const scheduler::StepBatch& batch, int rows);
-  Result<gpu::Graph> capture(int bucket, bool masked);
-  /// The bucket's graph, captured when it is first asked for.
-  Result<gpu::Graph> graph_for(int bucket, bool masked);
+  /// The form that runs `batch`.
+  DecodeForm form_of(const scheduler::StepBatch& batch, bool masked) const;
+  Result<gpu::Graph> capture(const DecodeForm& form);
+  /// The form's graph, captured when it is first asked for.
+  Result<gpu::Graph> graph_for(const DecodeForm& form);
 
   gpu::GpuBackend& device_;
   std::unique_ptr<layers::cuda::Decoder> decoder_;
@@ -65,8 +76,7 @@ class CudaRunner final : public ModelRunner {
   std::array<Slot, 2> slots_;
   std::size_t enqueued_ = 0;  ///< steps ever
   std::size_t settled_ = 0;
-  /// By bucket, and whether sampling waits for masks and is no part of it; captured when first needed.
-  std::map<std::pair<int, bool>, gpu::Graph> graphs_;
+  std::map<DecodeForm, gpu::Graph> graphs_;
   std::unique_ptr<DeviceSamplers> samplers_;
   std::optional<RowMasks> masks_;
   std::optional<SwapPool> swap_;

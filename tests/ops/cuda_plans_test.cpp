@@ -233,5 +233,42 @@ TEST(CudaPlans, ExpertProductsFitOfEveryType) {
   }
 }
 
+TEST(CudaPlans, SplitsOfBriefRowsAreClusters) {
+  gpu::mock::MockBackend device = h200();
+  const auto planned = [&](DecodeAttentionShape shape) {
+    return plan_decode_attention(device, shape).value();
+  };
+  for (const int kv_heads : {1, 3, 4, 8, 16})
+    for (const int rows : {1, 2, 4, 5, 8, 32}) {
+      const DecodeAttentionShape shape{.heads = 8 * kv_heads,
+                                       .kv_heads = kv_heads,
+                                       .head_dim = 128,
+                                       .rows_max = rows,
+                                       .positions_max = kBriefPositions,
+                                       .brief = true};
+      const std::string where = std::to_string(kv_heads) + " kv heads, " + std::to_string(rows) + " rows";
+      const DecodeAttentionPlan plan = planned(shape);
+      EXPECT_EQ(brief_attention_pays(shape), kv_heads >= 8 && rows * kv_heads <= 16) << where;
+      EXPECT_GT(plan.cluster, 1U) << where;
+      EXPECT_LE(plan.cluster, 8U) << where;  // a portable cluster, and what the first block has room for
+      EXPECT_EQ(plan.splits, static_cast<int>(plan.cluster)) << where;
+      EXPECT_EQ(plan.grid.x, static_cast<std::uint32_t>(rows) * plan.cluster) << where;
+      EXPECT_EQ(plan.grid.y, static_cast<std::uint32_t>(kv_heads)) << where;
+      EXPECT_EQ(plan.partial_bytes, 0U) << where;
+      const auto refused = [&](DecodeAttentionShape other) {
+        return !brief_attention_pays(other) && !plan_decode_attention(device, other);
+      };
+      DecodeAttentionShape other = shape;
+      other.positions_max = kBriefPositions + 1;
+      EXPECT_TRUE(refused(other)) << where;
+      other = shape;
+      other.fixed_splits = true;  // a row's bits do not depend on its step
+      EXPECT_TRUE(refused(other)) << where;
+      other = shape;
+      other.heads = 9 * kv_heads;
+      EXPECT_TRUE(refused(other)) << where;
+    }
+}
+
 }  // namespace
 }  // namespace met::ops::cuda

@@ -228,8 +228,13 @@ Result<> Decoder::plan_decode() {
       MET_TRY(plan_product(&Weights::gate_up, plans.gate_up, plan(activation)));
       MET_TRY(plan_product(&Weights::down, plans.down, plan(join)));
     }
-    MET_ASSIGN(plans.attention,
-               ops::cuda::plan_decode_attention(device_, attention_shape(config_, limits_, bucket)));
+    ops::cuda::DecodeAttentionShape attention = attention_shape(config_, limits_, bucket);
+    MET_ASSIGN(plans.attention, ops::cuda::plan_decode_attention(device_, attention));
+    attention.positions_max = std::min(attention.positions_max, ops::cuda::kBriefPositions);
+    if (ops::cuda::brief_attention_pays(attention)) {
+      attention.brief = true;
+      MET_ASSIGN(plans.brief_attention, ops::cuda::plan_decode_attention(device_, attention));
+    }
     MET_ASSIGN(plans.embedding, ops::cuda::plan_embedding_device(device_, hidden, bucket));
     MET_ASSIGN(plans.norm, ops::cuda::plan_residual_norm(device_, hidden, bucket));
     decode_plans_.push_back(plans);

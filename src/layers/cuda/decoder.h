@@ -51,8 +51,10 @@ class Decoder {
   void feed_from(gpu::DevicePtr ids) { fed_ = ids; }
 
   /// Enqueues a step of at most `bucket` rows of one token each, every one of which wants logits: embedding to logits.
-  /// Inputs are laid out for {bucket, bucket, bucket}.
-  Result<> decode(int bucket, gpu::Stream stream) const;
+  /// Inputs are laid out for {bucket, bucket, bucket}. `brief`: no row sees more than kBriefPositions; only where there
+  /// is a form for such steps.
+  Result<> decode(int bucket, bool brief, gpu::Stream stream) const;
+  bool has_brief(int bucket) const;
 
   /// What a step with prefill rows holds.
   struct Mixed {
@@ -107,6 +109,7 @@ class Decoder {
     int bucket = 0;
     ByStorage<DecodeProduct> qkv, out, gate_up, down;
     ops::cuda::DecodeAttentionPlan attention;
+    std::optional<ops::cuda::DecodeAttentionPlan> brief_attention;  ///< of kBriefPositions at most
     ops::cuda::EmbeddingDevicePlan embedding;
     ops::cuda::ResidualNormPlan norm;
   };
@@ -165,8 +168,8 @@ class Decoder {
   Result<> embed(const ops::cuda::EmbeddingDevicePlan& plan, const StepLayout& at,
                  const gpu::DeviceMemory* next_norm, gpu::Stream stream) const;
   /// `coded`: where the output goes in place of `attention`, if it has codes.
-  Result<> decode_attention(std::size_t layer, const DecodePlans& plans, const CodedRows& coded,
-                            const StepLayout& at, gpu::Stream stream) const;
+  Result<> decode_attention(std::size_t layer, const ops::cuda::DecodeAttentionPlan& plan,
+                            const CodedRows& coded, const StepLayout& at, gpu::Stream stream) const;
   /// A decode step's product and the rows that it reads.
   struct DecodeInput {
     const DecodeProduct& plan;
@@ -195,8 +198,8 @@ class Decoder {
   Result<> decode_join(const DecodeInput& in, const gpu::DeviceMemory& post_norm, const DecodeNext& next,
                        const DecodePlans& plans, const StepLayout& at, Hidden& hidden,
                        gpu::Stream stream) const;
-  Result<> decode_layer(std::size_t layer, const DecodePlans& plans, const StepLayout& at, Hidden& hidden,
-                        gpu::Stream stream) const;
+  Result<> decode_layer(std::size_t layer, const DecodePlans& plans, bool brief, const StepLayout& at,
+                        Hidden& hidden, gpu::Stream stream) const;
   Result<> prefill_attention(std::size_t layer, const Mixed& step, const PrefillPlans& plans,
                              const StepLayout& at, gpu::Stream stream) const;
   /// One product of a step with prefill rows: rows of `x` as they are in BF16, or as `quantised` holds them.

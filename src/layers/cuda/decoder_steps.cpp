@@ -46,9 +46,9 @@ Result<> Decoder::embed(const ops::cuda::EmbeddingDevicePlan& plan, const StepLa
 
 // ---- decode ----
 
-Result<> Decoder::decode_attention(std::size_t layer, const DecodePlans& plans, const CodedRows& coded,
-                                   const StepLayout& at, gpu::Stream stream) const {
-  return ops::cuda::decode_attention(plans.attention,
+Result<> Decoder::decode_attention(std::size_t layer, const ops::cuda::DecodeAttentionPlan& plan,
+                                   const CodedRows& coded, const StepLayout& at, gpu::Stream stream) const {
+  return ops::cuda::decode_attention(plan,
                                      {.k_map = prefill_args_[layer].k_map,
                                       .v_map = prefill_args_[layer].v_map,
                                       .layer = attention_args(layer),
@@ -141,7 +141,7 @@ MoeBlock::Rows Decoder::moe_rows(const StepLayout& at, const gpu::DeviceMemory* 
 }
 
 // `hidden` describes the residual stream's rows on entry, and again behind the layer.
-Result<> Decoder::decode_layer(std::size_t layer, const DecodePlans& plans, const StepLayout& at,
+Result<> Decoder::decode_layer(std::size_t layer, const DecodePlans& plans, bool brief, const StepLayout& at,
                                Hidden& hidden, gpu::Stream stream) const {
   const DecoderLayerWeights& w = weights_.layers[layer];
   const LayerMaps& maps = maps_[layer];
@@ -152,7 +152,7 @@ Result<> Decoder::decode_layer(std::size_t layer, const DecodePlans& plans, cons
   CodedRows attention;
   if (config_.head_dim % ops::cuda::kScaleValues == 0)
     attention = coded_rows(tensors_.coded_attention, w.out.k, out);
-  MET_TRY(decode_attention(layer, plans, attention, at, stream));
+  MET_TRY(decode_attention(layer, brief ? *plans.brief_attention : plans.attention, attention, at, stream));
   MET_TRY(decode_join({out, w.out, maps.out, tensors_.attention, attention_map_, tensors_.coded_attention,
                        attention.codes != nullptr},
                       w.post_attention_norm,
@@ -174,7 +174,11 @@ Result<> Decoder::decode_layer(std::size_t layer, const DecodePlans& plans, cons
       plans, at, hidden, stream);
 }
 
-Result<> Decoder::decode(int bucket, gpu::Stream stream) const {
+bool Decoder::has_brief(int bucket) const {
+  return splits_norms(bucket) && plans_for(bucket).brief_attention.has_value();
+}
+
+Result<> Decoder::decode(int bucket, bool brief, gpu::Stream stream) const {
   if (!splits_norms(bucket))
     return mixed({.capacity = {bucket, bucket, bucket}, .decode_rows = true, .prefill_rows = false}, stream);
   const StepLayout at({bucket, bucket, bucket});
@@ -184,7 +188,7 @@ Result<> Decoder::decode(int bucket, gpu::Stream stream) const {
                          .count = 1,
                          .eps = static_cast<float>(config_.norm_eps)}};
   for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer)
-    MET_TRY(decode_layer(layer, plans, at, hidden, stream));
+    MET_TRY(decode_layer(layer, plans, brief, at, hidden, stream));
   return ops::cuda::projection(head_plan(bucket),
                                {.weights = weights_.head_matrix().data.data(),
                                 .x = tensors_.scaled,
@@ -202,7 +206,8 @@ Result<> Decoder::decode(int bucket, gpu::Stream stream) const {
 Result<> Decoder::prefill_attention(std::size_t layer, const Mixed& step, const PrefillPlans& plans,
                                     const StepLayout& at, gpu::Stream stream) const {
   if (step.decode_rows)
-    MET_TRY(decode_attention(layer, plans_for(static_cast<int>(step.capacity.rows)), {}, at, stream));
+    MET_TRY(
+        decode_attention(layer, plans_for(static_cast<int>(step.capacity.rows)).attention, {}, at, stream));
   if (!step.prefill_rows) return {};
   MET_TRY(ops::cuda::rope_kv(plans.rope_kv,
                              {.layer = attention_args(layer),

@@ -10,6 +10,9 @@
 
 namespace met::ops::cuda {
 
+/// Contexts of up to so many positions are brief: few rows of them have a kernel of their own.
+inline constexpr int kBriefPositions = 512;
+
 /// Formula, rounding and cost: kernels/hopper/common/decode_attention.cu. One plan serves all layers of a step with
 /// the same sizes, windowed or not.
 ///
@@ -23,6 +26,7 @@ struct DecodeAttentionShape {
   int rows_max = 0;            ///< of the captured step
   int positions_max = 0;       ///< longest context
   bool fixed_splits = false;   ///< a row's bits do not depend on rows_max (`--batch-invariant`)
+  bool brief = false;          ///< the form for few rows of up to kBriefPositions; not with fixed splits
 };
 
 struct DecodeAttentionPlan {
@@ -30,6 +34,7 @@ struct DecodeAttentionPlan {
   gpu::KernelHandle kernel;
   gpu::Dim3 grid;
   gpu::Dim3 block;
+  std::uint32_t cluster = 1;  ///< blocks that take the splits of a row together
   std::uint32_t shared_bytes = 0;
   int splits = 1;
   int split_tokens = 0;
@@ -38,6 +43,8 @@ struct DecodeAttentionPlan {
   std::size_t finished_bytes = 0;  ///< of DecodeAttentionArgs::finished, zero before the first launch
 };
 
+/// Whether the form for brief contexts is there and was measured to be faster than the other.
+bool brief_attention_pays(const DecodeAttentionShape& shape);
 Result<DecodeAttentionPlan> plan_decode_attention(gpu::GpuBackend& device, const DecodeAttentionShape& shape);
 /// `args` but for its last four members, which are the plan's.
 Result<> decode_attention(const DecodeAttentionPlan& plan, const DecodeAttentionArgs& args,

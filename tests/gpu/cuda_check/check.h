@@ -73,6 +73,7 @@ Result<std::vector<OpCase>> moe_few_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> prefill_attention_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> embedding_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> decode_attention_cases(GpuBackend& gpu, bool timed);
+Result<std::vector<OpCase>> brief_attention_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> residual_norm_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> moe_router_cases(GpuBackend& gpu, bool timed);
 Result<std::vector<OpCase>> sample_cases(GpuBackend& gpu, bool timed);
@@ -93,6 +94,7 @@ inline constexpr CaseGroup kGroups[] = {{"rope_kv", rope_kv_cases},
                                         {"embedding", embedding_cases},
                                         {"residual_norm", residual_norm_cases},
                                         {"decode_attention", decode_attention_cases},
+                                        {"brief_attention", brief_attention_cases},
                                         {"moe_router", moe_router_cases},
                                         {"sample", sample_cases},
                                         {"gemm", gemm_cases},

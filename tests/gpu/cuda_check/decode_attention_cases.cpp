@@ -31,6 +31,7 @@ struct AttentionCase {
   int splits = 0;        // 0: the plan's
   int split_tokens = 0;  // with splits: fixed length
   bool coded = false;    // y goes out as codes
+  bool brief = false;    // planned for contexts of kBriefPositions
 };
 
 struct Inputs {
@@ -272,18 +273,21 @@ std::string shape_of(const AttentionCase& c) {
          std::to_string(c.heads) + "/" + std::to_string(c.kv_heads) + "x" + std::to_string(c.head_dim) +
          (c.window > 0 ? " window" : "") + (c.softcap > 0 ? " cap" : "") + (c.sinks ? " sinks" : "") +
          (c.norms ? " norms" : "") + (c.interleaved ? " pairs" : "") + (c.coded ? " coded" : "") +
-         (c.splits > 0 ? " splits " + std::to_string(c.splits) : "");
+         (c.brief ? " brief" : "") + (c.splits > 0 ? " splits " + std::to_string(c.splits) : "");
 }
 
 Result<OpCase> decode_attention(GpuBackend& gpu, const AttentionCase& c, bool timed) {
   const Inputs in = inputs_of(c, timed);
   const auto rows = static_cast<std::int32_t>(c.contexts.size());
-  MET_ASSIGN(auto plan, ops::cuda::plan_decode_attention(gpu, {.heads = c.heads,
-                                                               .kv_heads = c.kv_heads,
-                                                               .head_dim = c.head_dim,
-                                                               .cache = c.cache,
-                                                               .rows_max = in.rows_max,
-                                                               .positions_max = std::max(4096, longest(c))}));
+  MET_ASSIGN(auto plan,
+             ops::cuda::plan_decode_attention(
+                 gpu, {.heads = c.heads,
+                       .kv_heads = c.kv_heads,
+                       .head_dim = c.head_dim,
+                       .cache = c.cache,
+                       .rows_max = in.rows_max,
+                       .positions_max = c.brief ? ops::cuda::kBriefPositions : std::max(4096, longest(c)),
+                       .brief = c.brief}));
   if (c.splits > 0) {
     plan.partial_bytes = static_cast<std::size_t>(in.rows_max * c.heads * c.splits * (c.head_dim + 2)) * 4;
     plan.grid.x = kBlocks;
@@ -486,6 +490,63 @@ std::vector<AttentionCase> probes() {
   return cases;
 }
 
+std::vector<AttentionCase> brief_probes() {
+  std::vector<AttentionCase> cases;
+  const std::vector<int> edges{1, 2, 15, 16, 17, 63, 64, 65, 127, 256, 447, 448, 449, 511, 512};
+  for (const DType cache : {DType::kBF16, DType::kF8E4M3})
+    for (const int dim : {64, 128}) {
+      AttentionCase c{
+          .heads = 8, .kv_heads = 2, .head_dim = dim, .contexts = edges, .cache = cache, .brief = true};
+      c.rows_max = 16;
+      cases.push_back(c);
+      c.coded = true;
+      cases.push_back(c);
+      c = {.heads = 32,
+           .kv_heads = 8,
+           .head_dim = dim,
+           .contexts = {300, 1, 512, 90},
+           .cache = cache,
+           .norms = true,
+           .brief = true};
+      cases.push_back(c);
+      c = {.heads = 24,
+           .kv_heads = 3,
+           .head_dim = dim,
+           .contexts = {512, 70, 130},
+           .rows_max = 5,
+           .cache = cache,
+           .rotary_dim = 0,
+           .sinks = true,
+           .brief = true};
+      cases.push_back(c);
+      c.coded = true;
+      c.window = 131;
+      cases.push_back(c);
+      c = {.heads = 3,
+           .kv_heads = 1,
+           .head_dim = dim,
+           .contexts = edges,
+           .cache = cache,
+           .rotary_dim = dim / 2,
+           .interleaved = true,
+           .norms = true,
+           .sinks = true,
+           .window = 37,
+           .softcap = 5.0F,
+           .coded = true,
+           .brief = true};
+      cases.push_back(c);
+      cases.push_back({.heads = 32,
+                       .kv_heads = 8,
+                       .head_dim = dim,
+                       .contexts = {},
+                       .rows_max = 3,
+                       .cache = cache,
+                       .brief = true});
+    }
+  return cases;
+}
+
 std::vector<AttentionCase> timings() {
   std::vector<AttentionCase> cases;
   const auto add = [&](int heads, int kv_heads, int dim, int rows, int context, DType cache) {
@@ -510,15 +571,37 @@ std::vector<AttentionCase> timings() {
   return cases;
 }
 
-}  // namespace
+std::vector<AttentionCase> brief_timings() {
+  std::vector<AttentionCase> cases;
+  for (const DType cache : {DType::kBF16, DType::kF8E4M3})
+    for (const int rows : {1, 4})
+      cases.push_back({.heads = 32,
+                       .kv_heads = 8,
+                       .head_dim = 128,
+                       .contexts = std::vector<int>(static_cast<std::size_t>(rows), 256),
+                       .cache = cache,
+                       .norms = true,
+                       .brief = true});
+  return cases;
+}
 
-Result<std::vector<OpCase>> decode_attention_cases(GpuBackend& gpu, bool timed) {
+Result<std::vector<OpCase>> made(GpuBackend& gpu, const std::vector<AttentionCase>& wanted, bool timed) {
   std::vector<OpCase> cases;
-  for (const AttentionCase& c : timed ? timings() : probes()) {
+  for (const AttentionCase& c : wanted) {
     MET_ASSIGN(OpCase op, decode_attention(gpu, c, timed));
     cases.push_back(std::move(op));
   }
   return cases;
+}
+
+}  // namespace
+
+Result<std::vector<OpCase>> decode_attention_cases(GpuBackend& gpu, bool timed) {
+  return made(gpu, timed ? timings() : probes(), timed);
+}
+
+Result<std::vector<OpCase>> brief_attention_cases(GpuBackend& gpu, bool timed) {
+  return made(gpu, timed ? brief_timings() : brief_probes(), timed);
 }
 
 }  // namespace met::gpu::check

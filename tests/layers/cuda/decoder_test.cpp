@@ -99,7 +99,7 @@ class DecoderTest : public ::testing::Test {
   }
   std::vector<std::string> decode(int rows) {
     const std::size_t begin = device_.launches().size();
-    EXPECT_TRUE(decoder_->decode(rows, device_.default_stream()));
+    EXPECT_TRUE(decoder_->decode(rows, /*brief=*/false, device_.default_stream()));
     return launched(begin);
   }
   std::vector<std::string> prefill() {
