@@ -177,7 +177,9 @@ std::vector<std::uint16_t> random_bf16(Rng& rng, std::size_t count, double magni
   return bits;
 }
 
-Result<bool> run_case(GpuBackend& gpu, const OpCase& op) {
+Result<bool> run_case(GpuBackend& gpu, const OpCase& given) {
+  OpCase op = given;
+  if (op.oracle) op.oracle(op.outputs);
   const Stream stream = gpu.default_stream();
   Buffers buffers(gpu);
   MET_TRY(buffers.add(op));

@@ -35,6 +35,8 @@ struct OpCase {
   std::vector<Output> outputs;
   std::vector<std::size_t>
       scratch;  ///< buffers whose contents afterwards do not matter; all others must not change
+  /// Works out what the outputs should be, where they do not say so yet: only who runs the case has to wait for it.
+  std::function<void(std::vector<Output>&)> oracle;
   /// The operation's launches, in order, on these buffers.
   std::function<Result<std::vector<KernelLaunch>>(std::span<const DevicePtr>)> launch;
   double bytes = 0;  ///< read and written by one run

@@ -259,7 +259,7 @@ std::vector<Output> outputs_of(const Shape& s) {
   return outputs;
 }
 
-Result<OpCase> projection(GpuBackend& gpu, const Shape& s, bool timed) {
+Result<OpCase> projection(GpuBackend& gpu, const Shape& s) {
   const ops::cuda::ProjectionShape shape{.n = s.n,
                                          .k = s.k,
                                          .tokens = s.room,
@@ -287,7 +287,7 @@ Result<OpCase> projection(GpuBackend& gpu, const Shape& s, bool timed) {
                   zeros(plan.squares_count, 4), raw(in.weight_scales), raw(in.x_scales), zeros(ldy_of(s), 1),
                   raw(std::vector<float>(scale_count(plan.columns, ldy_of(s)), kUntouched))},
       .outputs = outputs_of(s)};
-  if (!timed) oracle(s, in, plan, op.outputs);
+  op.oracle = [=](std::vector<Output>& outputs) { oracle(s, in, plan, outputs); };
   op.launch = [=](std::span<const DevicePtr> p) -> Result<std::vector<KernelLaunch>> {
     const auto given = [&](bool wanted, Buffer b) { return wanted ? p[b] : DevicePtr{}; };
     ops::cuda::ProjectionTensors t{.weights = p[kWeights], .x = p[kX], .counts = p[kCounts]};
@@ -447,7 +447,7 @@ std::vector<Shape> probing_shapes() {
 Result<std::vector<OpCase>> projection_cases(GpuBackend& gpu, bool timed) {
   std::vector<OpCase> cases;
   for (const Shape& s : timed ? timed_shapes() : probing_shapes()) {
-    MET_ASSIGN(OpCase made, projection(gpu, s, timed));
+    MET_ASSIGN(OpCase made, projection(gpu, s));
     cases.push_back(std::move(made));
   }
   return cases;
