@@ -1,7 +1,7 @@
 #include "text/tokenizer/tokenizer.h"
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <set>
 
 #include "tests/text/tokenizer_corpus.h"
@@ -175,11 +175,11 @@ TEST(Tokenizer, OneLongWordIsNoProblem) {
     const Tokenizer t = stored(name);
     std::string word;
     for (std::size_t i = 0; i < 1'000'000; ++i) word += static_cast<char>('a' + i * i % 7);
-    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t begin = std::clock();  // of this process: a busy machine takes no part in it
     EXPECT_FALSE(t.encode(word).empty());
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-    EXPECT_LT(seconds.count(), 8.0) << name;  // bounded: a quadratic merge would take hours
-    std::printf("%-24s 1 MB word in %.0f ms\n", name, seconds.count() * 1000);
+    const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+    EXPECT_LT(seconds, 20.0) << name;  // a quadratic merge would take hours
+    std::printf("%-24s 1 MB word in %.0f ms\n", name, seconds * 1000);
   }
 }
 
