@@ -207,7 +207,7 @@ TEST(GrammarCompiler, CostlyNotationsEndInTheirBudget) {
     const double s = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
     std::printf("%-60.60s %s %.3f s\n", schema.c_str(),
                 compiled ? "compiled" : compiled.error().message.c_str(), s);
-    EXPECT_LT(s, 4) << schema.substr(0, 80);
+    EXPECT_LT(s, 10) << schema.substr(0, 80);  // of budgets of one second, under ThreadSanitizer
   }
   std::string nested;
   for (int i = 0; i < 50'000; ++i) nested += '(';
