@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 namespace met::gpu::cpu {
 namespace {
@@ -88,6 +90,36 @@ TEST(CpuBackend, LargeAllocationsAreAlignedToHugePages) {
   ASSERT_TRUE(sparse.has_value());
   EXPECT_EQ(gpu.allocations()[0].live_bytes, std::size_t{64} << 20);
   gpu.free(*sparse);
+}
+
+TEST(CpuBackend, MatricesShareHugePages) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "AddressSanitizer keeps allocations apart";
+#endif
+  const kernels::Target t = target();
+  CpuBackend gpu(t, CpuIsa::kGeneric, {.pool = {.threads = 1}});
+  constexpr std::size_t kBytes = 345'600;  // many of them fill more than one stretch
+  std::vector<DevicePtr> matrices;
+  for (int i = 0; i < 200; ++i) {
+    const auto p = gpu.allocate(kBytes, "weights");
+    ASSERT_TRUE(p.has_value());
+    ASSERT_EQ(p->value % 64, 0U);
+    std::memset(reinterpret_cast<void*>(p->value), i, kBytes);
+    matrices.push_back(*p);
+  }
+  EXPECT_EQ(matrices[0].value % (std::size_t{2} << 20), 0U);
+  int neighbours = 0;
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    const auto* bytes = reinterpret_cast<const unsigned char*>(matrices[i].value);
+    EXPECT_EQ(bytes[0], i);
+    EXPECT_EQ(bytes[kBytes - 1], i);
+    if (i > 0) neighbours += matrices[i].value == matrices[i - 1].value + kBytes;
+  }
+  EXPECT_GE(neighbours, 190);
+  for (const DevicePtr& p : matrices) gpu.free(p);
+  const auto again = gpu.allocate(kBytes, "weights");
+  ASSERT_TRUE(again.has_value());
+  gpu.free(*again);
 }
 
 class TopologyTest : public testing::Test {
