@@ -13,8 +13,9 @@
 //          order by whoever comes last.
 // Launch   grid (any, kv_heads * head groups), kWarps * 32 threads; a head group is up to 8 or 16 query heads of one
 //          key-value head. Along x a block (`_ring`: a warp, those of a block gridDim.x apart) takes items blockIdx.x,
-//          blockIdx.x + gridDim.x, …: a row and a split, the split slowest, since of short rows only the first has work. `rows` is 16-byte aligned. Dependent: row data and
-//          older keys and values are read before the wait; blocks without work leave at once, but for one that waits.
+//          blockIdx.x + gridDim.x, …: a row and a split, the split slowest, since of short rows only the first has work.
+//          `rows` is 16-byte aligned. Dependent: row data and older keys and values are read before the wait; blocks
+//          without work leave at once, but for one that waits.
 // Cost     reads 2 * context * head_dim * (2 or 1) bytes a row and key-value head. Bound by memory: each warp keeps
 //          `kDepth` tiles of some 4 KB keys and 4 KB values in registers while more are on their way, the first of the
 //          next item among them. In entries `_ring`, for rows enough to occupy all SMs, each warp takes items by itself and

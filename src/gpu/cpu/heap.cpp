@@ -40,8 +40,7 @@ constexpr bool kSlabs = true;
 
 Heap::~Heap() {
   ledger_.log_leaks("cpu");
-  for (const Ledger::Entry& entry : ledger_.live())
-    if (!give_to_slab(at(entry.address))) std::free(at(entry.address - guard_));
+  for (const Ledger::Entry& entry : ledger_.live()) give_back(entry.address);
 }
 
 void* Heap::take_from_slab(std::size_t bytes) {
@@ -74,6 +73,10 @@ bool Heap::give_to_slab(std::byte* pointer) {
   return true;
 }
 
+void Heap::give_back(std::uint64_t address) {
+  if (!give_to_slab(at(address))) std::free(at(address - guard_));
+}
+
 Result<DevicePtr> Heap::allocate(std::size_t bytes, std::string_view site, bool dense) {
   const std::size_t body = std::max<std::size_t>(bytes, 1);
   const std::size_t align = dense && body >= kHugeFrom && guard_ == 0 ? kHugePage : kAlign;
@@ -97,7 +100,7 @@ void Heap::free(DevicePtr pointer) {
   if (!pointer) return;
   const auto entry = ledger_.remove(pointer.value);
   MET_CHECK(entry.has_value(), "freed an address that no allocation begins at");
-  if (!give_to_slab(at(entry->address))) std::free(at(entry->address - guard_));
+  give_back(entry->address);
 }
 
 Result<> Heap::check_redzones() const {

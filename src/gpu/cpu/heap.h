@@ -36,6 +36,7 @@ class Heap {
 
   void* take_from_slab(std::size_t bytes);
   bool give_to_slab(std::byte* pointer);
+  void give_back(std::uint64_t address);
 
   static constexpr std::size_t kAlign = 64;
   static constexpr std::size_t kGuardBytes = 256;
