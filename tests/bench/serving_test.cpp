@@ -9,48 +9,13 @@
 
 #include "engine/cuda_runner.h"
 #include "gpu/mock/mock_backend.h"
+#include "tests/layers/cuda/tiny_decoder.h"
 
 namespace met::bench {
 namespace {
 
-constexpr int kHidden = 64, kFfn = 128, kHeads = 2, kKvHeads = 1, kHeadDim = 64, kVocabulary = 256;
+constexpr layers::cuda::testing::TinySizes kSizes;
 constexpr int kRows = 256;  // of a step, at most
-
-config::ModelConfig tiny_config() {
-  config::ModelConfig config;
-  config.hidden = kHidden;
-  config.ffn = kFfn;
-  config.heads = kHeads;
-  config.kv_heads = kKvHeads;
-  config.head_dim = kHeadDim;
-  config.vocabulary = kVocabulary;
-  config.tied_head = true;
-  config.layer.resize(1);
-  return config;
-}
-
-layers::cuda::DecoderWeights weights_of(gpu::GpuBackend& device) {
-  const auto memory = [&](std::size_t bytes) {
-    return gpu::DeviceMemory::allocate(device, bytes, "weights").value();
-  };
-  const auto matrix = [&](std::int64_t n, std::int64_t k) {
-    layers::cuda::DeviceMatrix m{.n = n, .k = k};
-    m.data = memory(bytes_of(m.type, static_cast<std::size_t>(n * k)));
-    return m;
-  };
-  layers::cuda::DecoderWeights weights;
-  weights.embedding = matrix(kVocabulary, kHidden);
-  weights.final_norm = memory(kHidden * sizeof(float));
-  layers::cuda::DecoderLayerWeights& layer = weights.layers.emplace_back();
-  layer.spec = {.heads = kHeads, .kv_heads = kKvHeads, .head_dim = kHeadDim};
-  layer.attention_norm = memory(kHidden * sizeof(float));
-  layer.ffn_norm = memory(kHidden * sizeof(float));
-  layer.qkv = matrix((kHeads + 2 * kKvHeads) * kHeadDim, kHidden);
-  layer.out = matrix(kHidden, kHeads * kHeadDim);
-  layer.gate_up = matrix(2 * kFfn, kHidden);
-  layer.down = matrix(kHidden, kFfn);
-  return weights;
-}
 
 /// The CUDA runner, with an id where no kernel sampled one.
 class Answered final : public engine::ModelRunner {
@@ -82,7 +47,7 @@ struct Pool {
 /// A host over the mock device, as load_parts would leave it to start_host.
 std::unique_ptr<engine::ModelHost> serve(const Pool& pool) {
   engine::LoadedModel model;
-  model.config = tiny_config();
+  model.config = layers::cuda::testing::tiny_config(kSizes);
   model.device = std::make_unique<gpu::mock::MockBackend>(gpu::mock::MockOptions{.multiprocessors = 132});
   model.plan = {.depth = 2,
                 .blocks_total = pool.blocks,
@@ -95,7 +60,8 @@ std::unique_ptr<engine::ModelHost> serve(const Pool& pool) {
                                       .positions = model.plan.max_seq_len,
                                       .blocks = pool.blocks,
                                       .cache = DType::kBF16};
-  auto decoder = layers::cuda::Decoder::make(*model.device, model.config, weights_of(*model.device),
+  auto decoder = layers::cuda::Decoder::make(*model.device, model.config,
+                                             layers::cuda::testing::tiny_weights(*model.device, kSizes),
                                              engine::CudaRunner::decoder_limits(options));
   EXPECT_TRUE(decoder) << decoder.error().message;
   auto runner = engine::CudaRunner::make(*model.device, std::move(*decoder), options);
@@ -165,7 +131,7 @@ TEST(Serving, AHostEndsWithStepsInFlight) {
   std::vector<std::unique_ptr<scheduler::Generation>> live;
   for (int i = 0; i < kRows; ++i) {
     scheduler::Request request;
-    request.prompt.assign(40, i % kVocabulary);
+    request.prompt.assign(40, i % kSizes.vocabulary);
     request.max_tokens = 400;
     auto generation = host->client().submit(std::move(request));
     ASSERT_TRUE(generation) << generation.error().message;

@@ -6,54 +6,26 @@
 #include <algorithm>
 
 #include "gpu/mock/mock_backend.h"
+#include "tests/layers/cuda/tiny_decoder.h"
 
 namespace met::engine {
 namespace {
 
 using testing::ElementsAre;
 
-constexpr int kHidden = 64, kFfn = 128, kHeads = 16, kKvHeads = 8, kHeadDim = 64, kVocabulary = 256;
+constexpr layers::cuda::testing::TinySizes kSizes{.heads = 16, .kv_heads = 8};
 
 class CudaRunnerTest : public testing::Test {
  protected:
-  gpu::DeviceMemory memory(std::size_t bytes) {
-    return gpu::DeviceMemory::allocate(device_, bytes, "weights").value();
-  }
-  layers::cuda::DeviceMatrix matrix(std::int64_t n, std::int64_t k) {
-    layers::cuda::DeviceMatrix m{.n = n, .k = k};
-    m.data = memory(bytes_of(m.type, static_cast<std::size_t>(n * k)));
-    return m;
-  }
-  layers::cuda::DecoderWeights weights() {
-    layers::cuda::DecoderWeights w;
-    w.embedding = matrix(kVocabulary, kHidden);
-    w.final_norm = memory(kHidden * sizeof(float));
-    layers::cuda::DecoderLayerWeights& layer = w.layers.emplace_back();
-    layer.spec = {.heads = kHeads, .kv_heads = kKvHeads, .head_dim = kHeadDim};
-    layer.attention_norm = memory(kHidden * sizeof(float));
-    layer.ffn_norm = memory(kHidden * sizeof(float));
-    layer.qkv = matrix((kHeads + 2 * kKvHeads) * kHeadDim, kHidden);
-    layer.out = matrix(kHidden, kHeads * kHeadDim);
-    layer.gate_up = matrix(2 * kFfn, kHidden);
-    layer.down = matrix(kHidden, kFfn);
-    return w;
-  }
   void make(bool batch_invariant) {
-    config_.hidden = kHidden;
-    config_.ffn = kFfn;
-    config_.heads = kHeads;
-    config_.kv_heads = kKvHeads;
-    config_.head_dim = kHeadDim;
-    config_.vocabulary = kVocabulary;
-    config_.tied_head = true;
-    config_.layer.resize(1);
     const RunnerOptions options{.limits = {.tokens = 64, .rows = 64, .logits = 64, .table = 64 * 128},
                                 .positions = 2048,
                                 .blocks = 256,
                                 .cache = DType::kBF16,
                                 .batch_invariant = batch_invariant};
     auto decoder =
-        layers::cuda::Decoder::make(device_, config_, weights(), CudaRunner::decoder_limits(options));
+        layers::cuda::Decoder::make(device_, config_, layers::cuda::testing::tiny_weights(device_, kSizes),
+                                    CudaRunner::decoder_limits(options));
     ASSERT_TRUE(decoder) << decoder.error().message;
     auto runner = CudaRunner::make(device_, std::move(*decoder), options);
     ASSERT_TRUE(runner) << runner.error().message;
@@ -85,7 +57,7 @@ class CudaRunnerTest : public testing::Test {
   }
 
   gpu::mock::MockBackend device_{{.multiprocessors = 132}};
-  config::ModelConfig config_;
+  const config::ModelConfig config_ = layers::cuda::testing::tiny_config(kSizes);
   std::unique_ptr<ModelRunner> runner_;
   std::size_t seen_ = 0;
 };

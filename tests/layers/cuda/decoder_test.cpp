@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "gpu/mock/mock_backend.h"
+#include "tests/layers/cuda/tiny_decoder.h"
 
 namespace met::layers::cuda {
 namespace {
@@ -21,19 +22,7 @@ constexpr int kHidden = 256, kFfn = 384, kHeads = 4, kKvHeads = 2, kHeadDim = 64
 
 class DecoderTest : public ::testing::Test {
  protected:
-  DecoderTest() {
-    config_.hidden = kHidden;
-    config_.ffn = kFfn;
-    config_.heads = kHeads;
-    config_.kv_heads = kKvHeads;
-    config_.head_dim = kHeadDim;
-    config_.vocabulary = kVocabulary;
-    config_.tied_head = true;
-  }
-
-  gpu::DeviceMemory memory(std::size_t bytes) {
-    return gpu::DeviceMemory::allocate(device_, bytes, "weights").value();
-  }
+  gpu::DeviceMemory memory(std::size_t bytes) { return testing::device_memory(device_, bytes); }
   DeviceMatrix matrix(Stored stored, std::int64_t n, std::int64_t k) {
     DeviceMatrix m{.n = n, .k = k};
     if (stored != Stored::kFloats) {
@@ -121,7 +110,12 @@ class DecoderTest : public ::testing::Test {
   }
 
   gpu::mock::MockBackend device_{{.multiprocessors = 132}};
-  config::ModelConfig config_;
+  config::ModelConfig config_ = testing::tiny_config({.hidden = kHidden,
+                                                      .ffn = kFfn,
+                                                      .heads = kHeads,
+                                                      .kv_heads = kKvHeads,
+                                                      .head_dim = kHeadDim,
+                                                      .vocabulary = kVocabulary});
   std::unique_ptr<Decoder> decoder_;
 };
 
