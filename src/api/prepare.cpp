@@ -192,6 +192,8 @@ std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, cons
   }
   out.sampling = sampling_of(request, model.tokenizer);
   MET_ASSIGN(out.constraint, output_constraint(request, model, out.format));
+  if (!request.ignore_eos || (out.constraint != nullptr && out.constraint->completes()))
+    out.eos_ids = model.eos_ids;
   return out;
 }
 

@@ -31,6 +31,7 @@ struct Prepared {
   sampling::SamplingParams sampling;                       ///< the request's, with words and breakers as ids
   text::AnswerFormat format;                               ///< how the answer is read
   std::shared_ptr<const sampling::Constraint> constraint;  ///< the request's grammar, compiled; null: none
+  std::vector<TokenId> eos_ids;  ///< that end an answer; none with `ignore_eos` and no grammar
 };
 
 /// Renders, tokenizes, checks lengths, compiles the grammar. Work of a text thread: time is linear in the prompt,

@@ -123,6 +123,7 @@ class Budget final : public sampling::Constraint {
   std::unique_ptr<sampling::ConstraintState> begin() const override {
     return std::make_unique<BudgetState>(rules_);
   }
+  bool completes() const override { return rules_->inner != nullptr && rules_->inner->completes(); }
 
  private:
   std::shared_ptr<const Rules> rules_;

@@ -30,6 +30,8 @@ class Constraint {
   virtual ~Constraint() = default;
   /// The state before the first output id.
   virtual std::unique_ptr<ConstraintState> begin() const = 0;
+  /// Whether the text can become complete, with only end ids to follow. False: it may always go on.
+  virtual bool completes() const { return true; }
 };
 
 }  // namespace met::sampling

@@ -61,22 +61,22 @@ api::Finish finish_of(scheduler::FinishReason reason) {
 }  // namespace
 
 Result<Choice> Choice::create(int number, const api::GenerationRequest& request, const api::ModelText& model,
-                              const text::AnswerFormat& format) {
+                              const api::Prepared& prepared) {
   MET_ASSIGN(text::Machine machine,
              text::Machine::create(model.tokenizer, {.stops = request.stop,
                                                      .include_stop = request.include_stop_str_in_output,
                                                      .min_tokens = request.sampling.min_tokens,
                                                      .skip_special = request.skip_special_tokens,
-                                                     .format = format}));
-  return Choice(number, request, model, std::move(machine));
+                                                     .format = prepared.format}));
+  return Choice(number, request, model, prepared, std::move(machine));
 }
 
 Choice::Choice(int number, const api::GenerationRequest& request, const api::ModelText& model,
-               text::Machine machine)
+               const api::Prepared& prepared, text::Machine machine)
     : number_(number),
       model_(&model),
       stops_(request.stop),
-      eos_ids_(request.ignore_eos ? std::vector<api::TokenId>{} : model.eos_ids),
+      eos_ids_(prepared.eos_ids),
       stop_ids_(request.stop_token_ids),
       keep_stop_token_(request.include_stop_str_in_output),
       want_entries_(request.logprobs >= 0),

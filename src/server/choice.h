@@ -8,6 +8,7 @@
 #include "api/answer.h"
 #include "api/custom_tools.h"
 #include "api/model_text.h"
+#include "api/prepare.h"
 #include "api/refusal.h"
 #include "scheduler/request.h"
 #include "server/repetition.h"
@@ -19,10 +20,10 @@ namespace met::server {
 /// from one thread at a time.
 class Choice {
  public:
-  /// `number` is the choice's index on the wire, `format` how its text is read. Errors: those of text::Machine,
+  /// `number` is the choice's index on the wire, `prepared` says how its text is read and which ids end it. Errors: those of text::Machine,
   /// field "stop".
   static Result<Choice> create(int number, const api::GenerationRequest& request, const api::ModelText& model,
-                               const text::AnswerFormat& format = {});
+                               const api::Prepared& prepared);
 
   /// Takes a kTokens event; gives one part for each change of kind. Ids after a stop string are ignored.
   std::vector<api::AnswerPart> push(const scheduler::Event& event);
@@ -43,7 +44,7 @@ class Choice {
 
  private:
   Choice(int number, const api::GenerationRequest& request, const api::ModelText& model,
-         text::Machine machine);
+         const api::Prepared& prepared, text::Machine machine);
   bool ends(api::TokenId id) const;
   using Parts = std::vector<api::AnswerPart>;
   void add(api::TokenId id, const scheduler::PositionLogprobs* logprobs, Parts& parts);

@@ -21,8 +21,7 @@ scheduler::Request engine_request(const api::GenerationRequest& r, const Service
   out.max_tokens =
       r.max_tokens.value_or(met.engine.max_seq_len());  // clamped to what the context leaves (R13)
   out.constraint = prepared.constraint;
-  if (!r.ignore_eos || out.constraint)
-    out.eos_ids = met.text->eos_ids;  // a finished grammar has nothing to go on
+  out.eos_ids = prepared.eos_ids;
   out.stop_ids = r.stop_token_ids;
   out.n = r.best_of.value_or(r.n);
   out.priority = r.priority;
@@ -109,7 +108,7 @@ std::optional<ApiError> Run::submit_some(std::string& out) {
     Branch branch{.prompt = next_prompt_};
     for (int i = 0; i < common_.n; ++i) {
       auto choice = Choice::create(static_cast<int>(next_prompt_) * common_.n + i, work_.request, *met_.text,
-                                   work_.prepared.format);
+                                   work_.prepared);
       if (!choice) return ApiError(choice.error());
       branch.choices.push_back(std::move(*choice));
     }

@@ -232,6 +232,23 @@ TEST(Chat, SamplingAndLimitsReachTheEngine) {
   EXPECT_EQ(r.max_tokens, 8);
 }
 
+// A bound on reasoning leaves the answer free: it is no grammar that could be complete.
+TEST(Chat, EosIsIgnoredBesideABoundOnReasoning) {
+  api::AnswerHabits habits;
+  habits.reasoning = text::ReasoningFormat::kThink;
+  Served met(saying("ab"), {}, true, tiny_text(habits));
+  for (const char* ignore : {"true", "false"}) {
+    const Answer answer =
+        met.ask(post(kChat, chat_body(std::string(R"(,"thinking_token_budget":2,"ignore_eos":)") + ignore)));
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    const scheduler::Request r = met.engine.last_request();
+    EXPECT_NE(r.constraint, nullptr);
+    EXPECT_EQ(r.eos_ids.empty(), std::string_view(ignore) == "true");
+    EXPECT_EQ(at(parsed(answer.body), "usage", "completion_tokens") == json::Value(8),
+              std::string_view(ignore) == "true");
+  }
+}
+
 TEST(Chat, AnErrorBeforeTheFirstTokenHasItsStatusAndOneAfterItIsAnEvent) {
   FakeOptions options = saying("abcdefgh");
   options.fail_at = 0;

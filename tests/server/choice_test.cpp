@@ -33,7 +33,7 @@ void add(Whole& whole, const std::vector<api::AnswerPart>& parts) {
 /// Feeds `ids` in two events, cut at `cut`, or one by one for a negative cut.
 Whole run(const api::GenerationRequest& request, const std::vector<api::TokenId>& ids, std::ptrdiff_t cut) {
   static const auto kModel = tiny_text();
-  auto choice = server::Choice::create(0, request, *kModel);
+  auto choice = server::Choice::create(0, request, *kModel, {.eos_ids = kModel->eos_ids});
   EXPECT_TRUE(choice) << choice.error().message;
   Whole whole;
   const auto push = [&](std::span<const api::TokenId> some) {
@@ -81,7 +81,7 @@ TEST(Choice, AStopTokenIsNamedAndShownOnlyWhenAskedFor) {
   static const auto kModel = tiny_text();
   for (const bool shown : {false, true}) {
     request.include_stop_str_in_output = shown;
-    auto choice = server::Choice::create(0, request, *kModel);
+    auto choice = server::Choice::create(0, request, *kModel, {.eos_ids = kModel->eos_ids});
     Whole whole;
     add(whole, choice->push({.kind = Event::Kind::kTokens, .ids = ids}));
     add(whole, choice->finish(FinishReason::kStopToken));

@@ -203,6 +203,11 @@ def test_other_errors(base_url, oai):
     assert caught.value.status_code == 501
 
 
+def test_ignore_eos_holds_beside_the_servers_bound_on_reasoning(oai, model):
+    answer = oai.chat.completions.create(model=model, messages=ASK, max_tokens=200, extra_body={"ignore_eos": True})
+    assert (answer.choices[0].finish_reason, answer.usage.completion_tokens) == ("length", 200)
+
+
 def test_timeout_of_the_client_frees_the_server(base_url, oai, model):
     with pytest.raises(openai.APITimeoutError):
         oai.with_options(timeout=0.15).chat.completions.create(
