@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string>
 
+#include "gpu/find_kernel.h"
 #include "kernels/isa.h"
 
 namespace met::gpu::cpu {
@@ -125,14 +126,9 @@ Result<> CpuBackend::fill_async(DevicePtr to, std::uint8_t byte, std::size_t byt
 // ---- kernels ----
 
 Result<KernelHandle> CpuBackend::kernel(std::string_view module, std::string_view function) {
-  for (std::size_t i = 0; i < functions_.size(); ++i)
-    if (functions_[i].module == module && functions_[i].name == function) {
-      looked_up(module, function, true);
-      return KernelHandle{static_cast<std::uint32_t>(i)};
-    }
-  looked_up(module, function, false);
-  return fail(ErrorCode::kNotFound, "no kernel '" + std::string(module) + "." + std::string(function) +
-                                        "' for " + info_.arch + " in this target");
+  auto found = find_kernel(functions_, module, function, info_.arch);
+  looked_up(module, function, found.has_value());
+  return found;
 }
 
 Result<> CpuBackend::enqueue(const KernelLaunch& launch, Stream stream) {

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "gpu/cuda/cuda_backend.h"
+#include "gpu/find_kernel.h"
 
 namespace met::gpu::cuda {
 namespace {
@@ -81,14 +82,9 @@ Result<double> CudaBackend::elapsed_ms(Event begin, Event end) {
 // ---- kernels ----
 
 Result<KernelHandle> CudaBackend::kernel(std::string_view module, std::string_view function) {
-  for (std::size_t i = 0; i < functions_.size(); ++i)
-    if (functions_[i].module == module && functions_[i].name == function) {
-      looked_up(module, function, true);
-      return KernelHandle{static_cast<std::uint32_t>(i)};
-    }
-  looked_up(module, function, false);
-  return fail(ErrorCode::kNotFound, "no kernel '" + std::string(module) + "." + std::string(function) +
-                                        "' for " + info_.arch + " in this target");
+  auto found = find_kernel(functions_, module, function, info_.arch);
+  looked_up(module, function, found.has_value());
+  return found;
 }
 
 Result<> CudaBackend::enqueue(const KernelLaunch& launch, Stream stream) {
