@@ -1,10 +1,12 @@
 // Carried to a machine with a GPU: correctness and speed of the device operations through the CUDA backend.
-// usage: gpu_cuda_check [--no-timing | --timing-only] [PART OF A GROUP'S NAME]
+// usage: gpu_cuda_check [--no-timing | --timing-only] [--shard I/N] [PART OF A GROUP'S NAME]
+//   --shard  of each group's cases every N-th, from the I-th on (0 is the first): N processes share the work of the oracles.
 // Exit status: 0 passed or no driver, 1 failed.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 
 #include "gpu/cuda/cuda_backend.h"
 #include "kernels/arch.h"
@@ -54,18 +56,31 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+/// Which of a group's cases are run.
+struct Shard {
+  unsigned index = 0;
+  unsigned count = 1;
+
+  static std::optional<Shard> parse(const char* text) {
+    Shard shard;
+    if (std::sscanf(text, "%u/%u", &shard.index, &shard.count) != 2 || shard.index >= shard.count) return {};
+    return shard;
+  }
+};
+
 /// Runs a group's cases; one line tells how many failed.
-Result<bool> check_group(const kernels::Target& target, const CaseGroup& group) {
+Result<bool> check_group(const kernels::Target& target, const CaseGroup& group, const Shard& shard) {
   const auto begin = std::chrono::steady_clock::now();
   MET_ASSIGN(const auto gpu, cuda::CudaBackend::open(target, {.redzones = true, .check_bounds = true}));
   MET_ASSIGN(const std::vector<OpCase> cases, group.make(*gpu, false));
   std::size_t failed = 0;
-  for (const OpCase& op : cases) {
-    MET_ASSIGN(const bool good, run_case(*gpu, op));
+  std::size_t run = 0;
+  for (std::size_t i = shard.index; i < cases.size(); i += shard.count, ++run) {
+    MET_ASSIGN(const bool good, run_case(*gpu, cases[i]));
     failed += good ? 0 : 1;
   }
   std::printf("%-18s %4zu cases, each eager and replayed twice, with guard bands: %zu failed, %.1f s\n",
-              group.name, cases.size(), failed, seconds_since(begin));
+              group.name, run, failed, seconds_since(begin));
   for (const SiteUse& use : gpu->allocations()) {
     if (use.live_count == 0) continue;
     std::printf("FAILED: %zu allocations of '%s' are left\n", use.live_count, use.site.c_str());
@@ -76,11 +91,11 @@ Result<bool> check_group(const kernels::Target& target, const CaseGroup& group) 
 }
 
 /// A group that cannot be made or run is told, and the others go on.
-bool correctness(const kernels::Target& target, std::string_view only) {
+bool correctness(const kernels::Target& target, std::string_view only, const Shard& shard) {
   bool good = true;
   for (const CaseGroup& group : kGroups) {
     if (!chosen(group, only)) continue;
-    const Result<bool> result = check_group(target, group);
+    const Result<bool> result = check_group(target, group, shard);
     if (!result) std::printf("FAILED: %s: %s\n", group.name, result.error().message.c_str());
     good = good && result && *result;
   }
@@ -102,7 +117,7 @@ Result<> speed(const kernels::Target& target, std::string_view only) {
   return {};
 }
 
-Result<bool> run(bool tested, bool timed, std::string_view only) {
+Result<bool> run(bool tested, bool timed, std::string_view only, const Shard& shard) {
   MET_ASSIGN(const auto probe, cuda::probe(0));
   const std::string_view hardware = kernels::hardware_for_capability(probe.major, probe.minor);
   const kernels::Target* target = target_for(hardware);
@@ -120,7 +135,7 @@ Result<bool> run(bool tested, bool timed, std::string_view only) {
                 target->model.data(), static_cast<int>(target->quant.size()), target->quant.data(),
                 static_cast<int>(target->closure_hash.size()), target->closure_hash.data());
   }
-  const bool good = !tested || correctness(*target, only);
+  const bool good = !tested || correctness(*target, only, shard);
   if (timed) MET_TRY(speed(*target, only));
   return good;
 }
@@ -130,22 +145,31 @@ Result<bool> run(bool tested, bool timed, std::string_view only) {
 
 int main(int argc, char** argv) {
   using namespace met;
-  if (const auto driver = gpu::cuda::open_driver(); !driver) {
-    std::printf("skipped: %s\n", driver.error().message.c_str());
-    return driver.error().message.starts_with("no CUDA driver") ? 0 : 1;
-  }
   bool tested = true;
   bool timed = true;
   std::string_view only;
+  gpu::check::Shard shard;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--no-timing") == 0)
       timed = false;
     else if (std::strcmp(argv[i], "--timing-only") == 0)
       tested = false;
-    else
+    else if (std::strcmp(argv[i], "--shard") == 0) {
+      const auto wanted = gpu::check::Shard::parse(i + 1 < argc ? argv[++i] : "");
+      if (!wanted) {
+        std::printf("--shard wants I/N with I below N\n");
+        return 1;
+      }
+      shard = *wanted;
+    } else {
       only = argv[i];
+    }
   }
-  const auto result = gpu::check::run(tested, timed, only);
+  if (const auto driver = gpu::cuda::open_driver(); !driver) {
+    std::printf("skipped: %s\n", driver.error().message.c_str());
+    return driver.error().message.starts_with("no CUDA driver") ? 0 : 1;
+  }
+  const auto result = gpu::check::run(tested, timed, only, shard);
   if (!result)
     std::printf("FAILED: %s: %s\n", std::string(name(result.error().code)).c_str(),
                 result.error().message.c_str());
