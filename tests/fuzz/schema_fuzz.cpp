@@ -57,6 +57,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string text;
   bool ended = false;
   if (!walk(**compiled, data[0], text, ended)) std::abort();
-  if (ended && data[0] % 3 == 0 && !met::json::parse(text)) std::abort();
+  if (!ended || data[0] % 3 != 0) return 0;
+  const auto document = met::json::parse(text);
+  // A number may have more digits than a double holds: it is JSON all the same.
+  if (!document && !document.error().message.contains("out of range")) std::abort();
   return 0;
 }
