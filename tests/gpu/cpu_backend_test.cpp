@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string>
 #include <vector>
 
 namespace met::gpu::cpu {
@@ -90,6 +93,31 @@ TEST(CpuBackend, LargeAllocationsAreAlignedToHugePages) {
   ASSERT_TRUE(sparse.has_value());
   EXPECT_EQ(gpu.allocations()[0].live_bytes, std::size_t{64} << 20);
   gpu.free(*sparse);
+}
+
+/// End of the mapping that `address` lies in, if it asks for huge pages, else 0.
+std::uint64_t huge_mapping_end(std::uint64_t address) {
+  std::ifstream maps("/proc/self/smaps");
+  std::uint64_t end = 0;
+  for (std::string line; std::getline(maps, line);) {
+    std::uint64_t first = 0;
+    std::uint64_t last = 0;
+    if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " ", &first, &last) == 2)
+      end = first <= address && address < last ? last : 0;
+    if (end != 0 && line.starts_with("VmFlags:")) return line.find(" hg") != std::string::npos ? end : 0;
+  }
+  return 0;
+}
+
+TEST(CpuBackend, TheLastBytesOfALargeAllocationLieInAHugePageToo) {
+  if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage"))
+    GTEST_SKIP() << "no transparent huge pages here";
+  const kernels::Target t = target();
+  CpuBackend gpu(t, CpuIsa::kGeneric, {.pool = {.threads = 1}});
+  const auto p = gpu.allocate(std::size_t{5} << 20, "weights");
+  ASSERT_TRUE(p.has_value());
+  EXPECT_GE(huge_mapping_end(p->value + (std::size_t{5} << 20) - 1), p->value + (std::size_t{6} << 20));
+  gpu.free(*p);
 }
 
 TEST(CpuBackend, MatricesShareHugePages) {

@@ -83,12 +83,14 @@ Result<DevicePtr> Heap::allocate(std::size_t bytes, std::string_view site, bool 
   const std::size_t slack = 2 * guard_ + align;
   void* raw = nullptr;
   if (kSlabs && dense && guard_ == 0 && body >= kSlabFrom && body < kHugeFrom) raw = take_from_slab(body);
+  const std::size_t whole = (body + slack - 1) / align * align;
   if (raw == nullptr && body <= read_memory().total && body + slack > body)
-    raw = std::aligned_alloc(align, (body + slack - 1) / align * align);
+    raw = std::aligned_alloc(align, whole);
   if (raw == nullptr)
     return fail(ErrorCode::kResourceExhausted,
                 "no memory for " + std::to_string(bytes) + " bytes of '" + std::string(site) + "'");
-  if (align == kHugePage) ask_for_huge_pages(raw, body);
+  // The rounded size: what begins in the last huge page would lie in small ones otherwise.
+  if (align == kHugePage) ask_for_huge_pages(raw, whole);
   const auto address = reinterpret_cast<std::uint64_t>(raw) + guard_;
   std::memset(raw, kPoison, guard_);
   std::memset(at(address + body), kPoison, guard_);
