@@ -121,11 +121,18 @@ class State final : public sampling::ConstraintState {
       case Phase::kGrammar:
         break;
     }
-    if (fill_string(allowed)) return true;
+    if (fill_string(allowed)) {
+      forbid_more_ends(allowed);
+      return true;
+    }
     const bool says = matcher_.fill(allowed);
     if (matcher_.failed()) return true;
-    if (says && matcher_.completed()) allow_more_ends(allowed);
-    return says;
+    const bool completed = matcher_.completed();
+    if (says && completed) allow_more_ends(allowed);
+    if (completed || source_->more_end_ids.empty()) return says;
+    if (!says) std::ranges::fill(allowed, ~0U);
+    forbid_more_ends(allowed);
+    return true;
   }
 
   bool accept(Id id) override {
@@ -281,7 +288,11 @@ class State final : public sampling::ConstraintState {
     std::ranges::fill(allowed, 0U);
     if (grammar_alive_) {
       if (!matcher_.fill(allowed)) std::ranges::fill(allowed, ~0U);
-      if (matcher_.completed()) allow_more_ends(allowed);
+      if (matcher_.completed()) {
+        allow_more_ends(allowed);
+      } else {
+        forbid_more_ends(allowed);
+      }
     }
     const std::string_view wanted = std::string_view(source_->start.open).substr(seen_.size());
     const auto& tokens = source_->vocabulary->tokens;
@@ -297,6 +308,12 @@ class State final : public sampling::ConstraintState {
   }
   void allow_more_ends(std::span<std::uint32_t> allowed) const {
     for (const Id id : source_->more_end_ids) set_bit(allowed, id);
+  }
+
+  /// One that spells text would end the answer in the midst of it.
+  void forbid_more_ends(std::span<std::uint32_t> allowed) const {
+    for (const Id id : source_->more_end_ids)
+      allowed[static_cast<std::size_t>(id) / 32] &= ~(1U << (static_cast<std::size_t>(id) % 32));
   }
 
   std::shared_ptr<const MatcherSource> source_;

@@ -236,6 +236,31 @@ TEST(GrammarState, EndIdsAreAllowedExactlyWhereTheTextMayEnd) {
   EXPECT_FALSE(state->accept('a'));
 }
 
+// A stop token that is text would leave the answer incomplete.
+TEST(GrammarState, AStopTokenThatSpellsTextWaitsForTheEnd) {
+  Compiler compiler(test::byte_vocabulary);
+  const auto begin = [&](Kind kind, json::Value value, const Start& start = {}) {
+    const auto compiled =
+        compiler.compile({.kind = kind, .value = std::move(value), .field = "f"}, start, {'x', '{'});
+    EXPECT_TRUE(compiled) << compiled.error().message;
+    return (*compiled)->begin();
+  };
+  const auto plain = begin(Kind::kRegex, "a[bx]c");
+  ASSERT_TRUE(test::feed(*plain, "a"));
+  EXPECT_TRUE(test::has_bit(test::mask_of(*plain), 'b'));
+  EXPECT_FALSE(test::has_bit(test::mask_of(*plain), 'x'));
+  ASSERT_TRUE(test::feed(*plain, "bc"));
+  EXPECT_TRUE(test::has_bit(test::mask_of(*plain), 'x'));
+  const auto text = begin(Kind::kJsonSchema, json::parse(R"({"type":"string","maxLength":9})").value());
+  ASSERT_TRUE(test::feed(*text, "\"a"));
+  EXPECT_TRUE(test::has_bit(test::mask_of(*text), 'b'));
+  EXPECT_FALSE(test::has_bit(test::mask_of(*text), 'x'));
+  const auto thought =
+      begin(Kind::kRegex, "[{<]a", {.when = Start::When::kAfterThought, .open = "<t>", .close = "</t>"});
+  EXPECT_TRUE(test::has_bit(test::mask_of(*thought), '<'));
+  EXPECT_FALSE(test::has_bit(test::mask_of(*thought), '{'));
+}
+
 TEST(GrammarState, RewindsOverEverything) {
   Compiler compiler(test::byte_vocabulary);
   const Start start{.when = Start::When::kAfterClose, .open = "<t>", .close = "</t>"};
