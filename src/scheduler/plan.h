@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/prefill_mode.h"
+#include "scheduler/courses.h"
 #include "scheduler/request.h"
 
 namespace met::scheduler {
@@ -266,6 +267,7 @@ struct PlanScratch {
   std::vector<std::size_t> order;  ///< of the queue behind its head (S10)
   std::vector<std::size_t> turns;  ///< its tenants' places in the queue (S23)
   std::vector<std::size_t> placed;
+  Courses courses;  ///< of live sequences and of what enters, where S26 holds
 };
 
 /// Decides one step. A pure function of its first three arguments (S1); `plan` is overwritten.

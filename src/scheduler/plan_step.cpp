@@ -21,17 +21,12 @@ std::int64_t align_down(std::int64_t value, std::int64_t grid) { return value / 
 constexpr std::int64_t kRecomputedPart = 8;
 
 /// Blocks that a waiting sequence reserves: for the watermark's outputs (S7), and when it resumes at least for those that
-/// it is immune for, twice as many each time that it was preempted again (S18). `outputs_seen`: what sequences write, where
-/// reservations have to grow by it (S26), else 0.
-std::int64_t reserve_blocks(const PlanConfig& config, const WaitView& s, std::int64_t outputs_seen) {
+/// it is immune for, twice as many each time that it was preempted again (S18).
+std::int64_t reserve_blocks(const PlanConfig& config, const WaitView& s) {
   std::int64_t outputs = config.kv_admit_watermark;
   if (s.preemptions > 0) {
     outputs = std::max<std::int64_t>(outputs, config.resume_immunity_tokens);
     outputs <<= std::min(s.preemptions - 1, 20);
-  }
-  if (outputs_seen > 0) {
-    const std::int64_t had = s.len - s.prompt_len;
-    outputs = std::max({outputs, outputs_seen - had, 2 * had});
   }
   const std::int64_t tokens = std::min(s.len + std::min(s.outputs_left, outputs), config.max_seq_len);
   return tokens / config.block_tokens + 1;
@@ -70,7 +65,7 @@ class Planning {
     continue_prefills();
     if (plan_.preempt.empty()) {
       sum_reserved();
-      outputs_seen_ = recomputes_much() ? view_.work.outputs : 0;
+      if (recomputes_much()) foresee();
       if (resume()) admit();
     } else if (!view_.queued.empty()) {
       wait_queued(0, WaitReason::kCapacity);
@@ -329,6 +324,43 @@ class Planning {
     return (view_.work.recomputed + owed) * kRecomputedPart > view_.work.computed + owed;
   }
 
+  /// S26: entries are held to what the live sequences are expected to grow to, each until its end.
+  void foresee() {
+    if (view_.work.outputs == 0) return;
+    foresees_ = true;
+    foreseen_room_ = available_;
+    scratch_.courses.clear();
+    const auto alone = [&](BlockId block) { return view_.block_refs[static_cast<std::size_t>(block)] == 1; };
+    for (std::size_t i = 0; i < view_.live.size(); ++i) {
+      const LiveView& s = view_.live[i];
+      const std::int64_t had = s.len - s.prompt_len;
+      const std::int64_t left = std::min(s.outputs_max - had, outputs_behind(had, view_.work.outputs));
+      const bool unforked = s.fork_from >= 0 && scratch_.advanced[i] == 0;
+      const std::int64_t has = unforked ? s.fork_len / config_.block_tokens : held(i);
+      const std::int64_t growth = scratch_.growth[i];
+      scratch_.courses.add({left, s.len, has + growth, std::ranges::count_if(s.blocks, alone) + growth});
+    }
+  }
+
+  /// Of one of the choices of `s` if it enters now; one that was preempted is expected to write twice what it had.
+  Course course_of(const WaitView& s, int choice) const {
+    const std::int64_t had = s.len - s.prompt_len;
+    const std::int64_t mean = view_.work.outputs;
+    const std::int64_t outputs =
+        s.preemptions > 0 ? std::max(mean - had, 2 * had) : outputs_behind(had, mean);
+    const std::int64_t shared = choice == 0 ? s.hit_referenced : (s.prompt_len - 1) / config_.block_tokens;
+    return {.left = std::min(s.outputs_left, outputs), .len = s.len, .held = shared, .owned = 0};
+  }
+
+  /// Adds the courses of an entry if the blocks last for them and the others, or in any case.
+  bool joins_courses(const WaitView& s, bool in_any_case) {
+    Courses& all = scratch_.courses;
+    for (int choice = 0; choice < s.rows; ++choice) all.add(course_of(s, choice));
+    if (in_any_case || all.last(foreseen_room_, config_.block_tokens)) return true;
+    for (int choice = s.rows; choice-- > 0;) all.remove(course_of(s, choice));
+    return false;
+  }
+
   /// Tokens of the first row of an entry: where waves are not ragged, an equal part for all queued that could go
   /// with it (P6).
   std::int64_t entry_share(const WaitView& s, std::int64_t begin) const {
@@ -360,13 +392,14 @@ class Planning {
     if (span.empty() && rowless_ > 0) return why = WaitReason::kBudget, false;
     if (!decodes && !span.empty() && !joins(span)) return why = WaitReason::kWave, false;
     const std::int64_t block = config_.block_tokens;
-    const std::int64_t each = reserve_blocks(config_, s, outputs_seen_);
+    const std::int64_t each = reserve_blocks(config_, s);
     const std::int64_t followers = (s.rows - 1) * (each - (s.prompt_len - 1) / block);
     const std::int64_t hit = s.hit_tokens / block;
     const bool alone = view_.live.empty() && plan_.resume.empty() && plan_.admit.empty();
     const bool fits = reserved_ + each - s.hit_referenced + followers <= available_;
     if (!alone && !fits) return why = WaitReason::kCapacity, false;  // S8
     if (waits_for_producer(s)) return why = WaitReason::kProducer, false;
+    if (foresees_ && !joins_courses(s, alone)) return why = WaitReason::kCapacity, false;
     list.push_back({s.seq, s.hit_tokens, each, s.checkpoint});
     rows_free_ -= s.rows;
     available_ -= hit - s.hit_referenced;
@@ -519,7 +552,8 @@ class Planning {
   std::int64_t swap_free_;          ///< places of the host pool that it has not given away
   std::int64_t budget_ = 0;         ///< prefill tokens left in the step
   std::int64_t logits_left_ = 0;    ///< prompt positions that may still want logits
-  std::int64_t outputs_seen_ = 0;   ///< that entries reserve for, 0: the watermark's (S26)
+  bool foresees_ = false;           ///< entries have to last by what sequences write (S26)
+  std::int64_t foreseen_room_ = 0;  ///< blocks that were available before the first entry
   std::int64_t reserved_ = 0;       ///< blocks that live sequences may still ask for
   bool streams_ = false;            ///< a running stream waits for its next token (S10)
   bool projects_ = false;           ///< the cost model knows what this step takes (S12)

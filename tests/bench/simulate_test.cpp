@@ -221,6 +221,11 @@ TEST(Simulate, LongStreamsAreNotComputedAgainForEver) {  // S26: the bar is 15 %
   const Simulated one = run(crowd(8, 400), crowded(400, 128));
   EXPECT_GT(one.preemptions, 0);
   EXPECT_LE(recomputed_share(one), 0.15);
+  EXPECT_LE(one.steps, 2000) << "a stream begins when what it will use until the others end is there";
+  const Simulated queue = run(crowd(24, 400), crowded(400, 64));
+  EXPECT_GT(queue.preemptions, 0);
+  EXPECT_LE(recomputed_share(queue), 0.15);
+  EXPECT_LE(queue.steps, 5200);
   SimulationOptions options = crowded(400, 32);
   options.engine.plan.blocks_total = 701;
   options.engine.plan.max_batch_size = 64;
