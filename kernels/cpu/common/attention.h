@@ -69,6 +69,13 @@ float exp1(float x) {
 
 constexpr int kBlocksAhead = 4;
 
+/// Asks for the line at p, for R queries at once. Few queries are those of one token, whose cache lies in memory: asked into L1,
+/// its lines would take the few buffers that the pass's own loads need. A chunk of a prompt meets what the one before left in L2.
+template <int R>
+void fetch(const KvElement* p) {
+  __builtin_prefetch(p, 0, R < kQueriesAtOnce ? 2 : 3);
+}
+
 /// What a pass over keys fetches for later: the keys some blocks ahead, and the first values of a tile; a
 /// pass over values fetches the others, so that memory is busy in both.
 struct Ahead {
@@ -88,8 +95,8 @@ void score_blocks(const KvElement* const (&k)[B], const Ahead (&ahead)[B], const
 #pragma GCC unroll 8
     for (int b = 0; b < B; ++b) {
       if (ahead[b].k != nullptr) {
-        __builtin_prefetch(ahead[b].k + d * kBlock);
-        if (ahead[b].v != nullptr) __builtin_prefetch(ahead[b].v + d * kBlock);
+        fetch<R>(ahead[b].k + d * kBlock);
+        if (ahead[b].v != nullptr) fetch<R>(ahead[b].v + d * kBlock);
       }
 #pragma GCC unroll 2
       for (int i = 0; i < 2; ++i) {
@@ -207,7 +214,7 @@ void add_values(const KvElement* v, const KvElement* later, int dim, const float
 #pragma GCC unroll 1
   for (int j = begin; j < end; ++j) {
     if (later != nullptr)
-      for (int i = 0; i < V * kLanes; i += 32) __builtin_prefetch(later + j * dim + d + i);
+      for (int i = 0; i < V * kLanes; i += 32) fetch<R>(later + j * dim + d + i);
     // The fewer of the two wait in registers, which leaves the sums theirs.
     if constexpr (R < V) {
       Vf probability[R];
@@ -298,9 +305,9 @@ void value_tile(const Chunk& chunk, int first, int dim, int block_begin, int blo
       continue;
     }
     if (all.begin > 0) add_others({0, all.begin});
-    const bool fetch = first == 0 && block + kBlocksAhead < block_end;
+    const bool fetches = first == 0 && block + kBlocksAhead < block_end;
     const KvElement* later =
-        fetch ? chunk.v_cache + chunk.table[block + kBlocksAhead] * chunk.block_stride : nullptr;
+        fetches ? chunk.v_cache + chunk.table[block + kBlocksAhead] * chunk.block_stride : nullptr;
     add_block_values<R>(v, later, dim, p, all.begin, all.end, output);
     if (all.end < kBlock) add_others({all.end, kBlock});
   }

@@ -45,6 +45,17 @@ struct Rows {
   const void* operator[](std::int64_t r) const { return base + static_cast<std::size_t>(r) * stride; }
 };
 
+/// Weights to be asked into L2 while others are multiplied: some cache lines at each block of 32 k. Asked into L1 they would take
+/// the few buffers that the loads of these need.
+struct Ahead {
+  const std::uint8_t* from;
+  std::int64_t lines;
+  void fetch(std::int64_t block) const {
+    for (std::int64_t i = block * lines; i < (block + 1) * lines; ++i)
+      __builtin_prefetch(from + i * 64, 0, 2);
+  }
+};
+
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 /// block_sums for an even number of rows: 8 k of two columns and two rows at a time.
 template <class F, int R, int First, int Count>
@@ -238,15 +249,21 @@ struct Int8 {
   }
   static bool in_place(const met::LinearArgs&) { return false; }
   static constexpr bool kUnpacks = !F::kCheap || tiles::kHas;
+  static constexpr bool kFetches = true;
   static constexpr int kRows = kRowsAtOnce;
   static constexpr int kTilesAtOnce = 1;
 
   template <int R>
-  static void tile(const std::uint8_t* weights, const void* const (&rows)[R], std::int64_t k, float* out) {
+  static void tile(const std::uint8_t* weights, const void* const (&rows)[R], std::int64_t k,
+                   const Ahead& ahead, float* out) {
     Vf acc[kParts][R];
     for (auto& part : acc)
       for (Vf& v : part) v = simd::zero();
-    add_blocks<F, R>([&](std::int64_t i) { return F::at(weights, i); }, rows, 0, k / 32, acc);
+    const auto blocks = [&](std::int64_t i) {
+      if constexpr (R == kRows) ahead.fetch(i);
+      return F::at(weights, i);
+    };
+    add_blocks<F, R>(blocks, rows, 0, k / 32, acc);
     for (int h = 0; h < kParts; ++h)
       for (int r = 0; r < R; ++r) simd::store(out + r * kColumns + h * kLanes, acc[h][r]);
   }
@@ -328,6 +345,7 @@ struct FloatRows {
   }
   static bool in_place(const met::LinearArgs& args) { return args.norm_weight == nullptr; }
   static constexpr bool kUnpacks = false;
+  static constexpr bool kFetches = false;
   /// On AVX2 six rows and two vectors of columns are twelve sums: eight would not cover the latency of a sum.
   static constexpr int kRows = kLanes == 8 ? 6 : kRowsAtOnce;
   static constexpr int kTilesAtOnce = 1;
@@ -342,7 +360,8 @@ struct Float : FloatRows {
 
   /// out[tile][r][16].
   template <int R>
-  static void tile(const std::uint8_t* weights, const void* const (&rows)[R], std::int64_t k, float* out) {
+  static void tile(const std::uint8_t* weights, const void* const (&rows)[R], std::int64_t k, const Ahead&,
+                   float* out) {
     constexpr int kAll = kTilesAtOnce * kParts;
     Vf acc[kAll][R];
     for (auto& part : acc)
@@ -466,12 +485,15 @@ Rows prepare_rows(const met::LinearArgs& args, const MetCpuContext* ctx, std::in
 /// R rows times the unit at `tile`: gate and up, one tile, or the two of a pair.
 template <class K, int R>
 void multiply(const met::LinearArgs& args, const Rows& prepared, const std::uint8_t* tile, std::int64_t r,
-              std::int64_t c, std::int64_t columns, bool gated) {
+              std::int64_t c, std::int64_t columns, bool gated, Ahead ahead) {
   alignas(64) float sums[2][R * kColumns];
   const void* rows[R];
   for (int i = 0; i < R; ++i) rows[i] = prepared[r + i];
-  K::template tile<R>(tile, rows, args.k, sums[0]);
-  if (gated && K::kTilesAtOnce == 1) K::template tile<R>(tile + K::tile_bytes(args.k), rows, args.k, sums[1]);
+  K::template tile<R>(tile, rows, args.k, ahead, sums[0]);
+  if (gated && K::kTilesAtOnce == 1) {
+    ahead.from += args.k / 32 * ahead.lines * 64;
+    K::template tile<R>(tile + K::tile_bytes(args.k), rows, args.k, ahead, sums[1]);
+  }
   for (int i = 0; i < R; ++i) {
     finish(args, r + i, c, sums[0] + i * kColumns, gated ? sums[1] + i * kColumns : nullptr, columns);
     if (K::kTilesAtOnce == 2 && !gated && c + kColumns < columns)
@@ -530,16 +552,26 @@ void multiply_units(const met::LinearArgs& args, const Rows& prepared, const std
       return;
     }
   }
-  for (std::int64_t u = unit; u < unit_end; u += gated ? 1 : K::kTilesAtOnce) {
+  const std::int64_t step = gated ? 1 : K::kTilesAtOnce;
+  const auto bytes = step * static_cast<std::int64_t>(unit_bytes);
+  // Where several passes of rows meet a unit, the first would wait for its weights: those of the next unit come while all passes
+  // of this one run, a share in each. One pass reads as fast as the memory gives.
+  const std::int64_t passes = (row_end - row_begin) / K::kRows;
+  const std::int64_t blocks = args.k / 32 * (gated ? 2 : 1);
+  const std::int64_t lines =
+      K::kFetches && passes > 1 ? (bytes + 64 * blocks * passes - 1) / (64 * blocks * passes) : 0;
+  for (std::int64_t u = unit; u < unit_end; u += step) {
     const std::uint8_t* tile = weights + static_cast<std::size_t>(u) * unit_bytes;
     const std::int64_t c = u * kColumns;
     std::int64_t r = row_begin;
-    for (; r + K::kRows <= row_end; r += K::kRows)
-      multiply<K, K::kRows>(args, prepared, tile, r, c, columns, gated);
+    Ahead ahead = {tile + bytes, c + step * kColumns < columns ? lines : 0};
+    for (; r + K::kRows <= row_end; r += K::kRows, ahead.from += lines * blocks * 64)
+      multiply<K, K::kRows>(args, prepared, tile, r, c, columns, gated, ahead);
+    ahead.lines = 0;
     if constexpr (K::kRows > 4)
-      for (; r + 4 <= row_end; r += 4) multiply<K, 4>(args, prepared, tile, r, c, columns, gated);
-    for (; r + 2 <= row_end; r += 2) multiply<K, 2>(args, prepared, tile, r, c, columns, gated);
-    if (r < row_end) multiply<K, 1>(args, prepared, tile, r, c, columns, gated);
+      for (; r + 4 <= row_end; r += 4) multiply<K, 4>(args, prepared, tile, r, c, columns, gated, ahead);
+    for (; r + 2 <= row_end; r += 2) multiply<K, 2>(args, prepared, tile, r, c, columns, gated, ahead);
+    if (r < row_end) multiply<K, 1>(args, prepared, tile, r, c, columns, gated, ahead);
   }
 }
 

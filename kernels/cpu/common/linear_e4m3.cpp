@@ -17,7 +17,8 @@ struct E4m3 : linear::FloatRows {
 
   /// A group is summed from zero before its scale meets it: one rounding a group, not one a weight.
   template <int R>
-  static void tile(const std::uint8_t* weights, const void* const (&rows)[R], std::int64_t k, float* out) {
+  static void tile(const std::uint8_t* weights, const void* const (&rows)[R], std::int64_t k,
+                   const linear::Ahead&, float* out) {
     simd::Vf total[packed::kParts][R];
     for (auto& part : total)
       for (simd::Vf& v : part) v = simd::zero();
