@@ -100,17 +100,15 @@ class BlockNumbers {
   int next_ = 0;
 };
 
-/// Queries of up to 8 heads in registers.
+/// Queries in registers.
 template <class C>
 struct QueriesInRegisters {
-  static_assert(C::kHeads == 8);
-  uint2 of[C::kSteps];
+  uint4 of[C::kSteps];
   __device__ QueriesInRegisters(const Shared<C>& shared, int lane) {
 #pragma unroll
-    for (int s = 0; s < C::kSteps; ++s)
-      of[s] = *reinterpret_cast<const uint2*>(shared.preparing.queries.words[s][lane]);
+    for (int s = 0; s < C::kSteps; ++s) of[s] = query_fragment<C>(shared.preparing.queries, s, lane);
   }
-  __device__ uint4 operator()(int step) const { return make_uint4(of[step].x, 0U, of[step].y, 0U); }
+  __device__ uint4 operator()(int step) const { return of[step]; }
 };
 
 /// An item's blocks as the warp's ring brings them. Nothing that it reads is of this step, but for what is replaced by the
