@@ -56,7 +56,7 @@ Result<> HostModelBuilder::attention(int layer, const AttentionPart& part) {
                              .softcap = static_cast<float>(config_.attention_softcap),
                              .norm_eps = static_cast<float>(config_.norm_eps),
                              .norm_offset = static_cast<float>(config_.norm_offset),
-                             .cache = weights_.kv_cache()};
+                             .cache = weights_.kv_cache().of(layer, config_.layers)};
   if (part.rope != nullptr) {
     MET_ASSIGN(spec.rope, ops::rope_frequencies(*part.rope, config_.head_dim));
     spec.interleaved = part.rope->interleaved;

@@ -99,7 +99,7 @@ json::Value forward_facts(const engine::LoadedModel& model) {
   json::Object out{{"model_type", model.config.model_type}};
   out.append("kernel_target", model.kernel_target);
   out.append("kernels", kernels_hash(model.kernel_target));
-  out.append("kv_cache_dtype", info(model.cache).name);
+  out.append("kv_cache_dtype", model.cache.name());
   out.append("depth", model.plan.depth);
   out.append("max_batch_size", model.plan.max_batch_size);
   out.append("max_prefill_tokens", model.plan.max_prefill_tokens);

@@ -49,6 +49,7 @@ struct Settings {
   double gpu_memory_utilization = 0.90;
   std::optional<double> kv_cache_gb;
   std::string kv_cache_dtype = "auto";
+  std::string kv_high_precision_layers = "0";
   double swap_space_gb = 0;
   std::string swap_dir;
   double swap_disk_gb = 16;

@@ -91,6 +91,11 @@ constexpr Setting kTable[] = {
      .slot = &S::kv_cache_dtype,
      .help = "type of the KV cache (fp8: E4M3; int8, CPU alone: a scale a position and head)",
      .choices = "auto|f16|bf16|f32|fp8|int8"},
+    {.name = "kv-high-precision-layers",
+     .slot = &S::kv_high_precision_layers,
+     .help =
+         "so many first and so many last layers keep K and V in BF16 under an fp8 or int8 cache: a number, "
+         "auto (2), max or all (CPU)"},
     {.name = "swap-space-gb",
      .slot = &S::swap_space_gb,
      .help = "host memory for the blocks of preempted sequences (S17); 0: they are computed again",

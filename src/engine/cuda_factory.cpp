@@ -60,6 +60,8 @@ Result<> check_cuda_settings(const config::Settings& s) {
   if (s.repack_cache != neutral.repack_cache)
     return refuse("--repack-cache",
                   "keeps what the CPU's kernels read; the model is served on a CUDA device");
+  if (s.kv_high_precision_layers != neutral.kv_high_precision_layers)
+    return refuse("--kv-high-precision-layers", "the CUDA device's cache has one type for all layers");
   if (s.cpu_isa != neutral.cpu_isa || s.cpu_activations != neutral.cpu_activations)
     return refuse(s.cpu_isa != neutral.cpu_isa ? "--cpu-isa" : "--cpu-activations",
                   "belongs to the CPU; the model is served on a CUDA device");
@@ -67,7 +69,8 @@ Result<> check_cuda_settings(const config::Settings& s) {
 }
 
 std::unique_ptr<RunnerFactory> cuda_factory(gpu::GpuBackend& device, const weights::Checkpoint* checkpoint,
-                                            const config::Settings& settings, DType, Progress progress) {
+                                            const config::Settings& settings, const ops::KvFormat&,
+                                            Progress progress) {
   return std::make_unique<CudaFactory>(
       device, checkpoint,
       layers::cuda::MatrixLoader::Options{.quantize = settings.quantization == "fp8",

@@ -70,7 +70,7 @@ layers::cuda::Decoder::Limits CudaRunner::decoder_limits(const RunnerOptions& op
           .table = options.limits.table,
           .blocks = options.blocks,
           .positions = options.positions,
-          .cache = options.cache,
+          .cache = options.cache.type,
           .weights = options.weights,
           .batch_invariant = options.batch_invariant,
           .log_routes = options.log_routes};

@@ -59,7 +59,7 @@ Result<> check_host_settings(const config::Settings& s) {
 }
 
 std::unique_ptr<RunnerFactory> host_factory(gpu::GpuBackend& device, const weights::Checkpoint* checkpoint,
-                                            const config::Settings& settings, DType cache,
+                                            const config::Settings& settings, const ops::KvFormat& cache,
                                             Progress progress) {
   MET_CHECK(checkpoint != nullptr, "the CPU loads checkpoints");
   const bool exact = settings.cpu_activations == "f32";

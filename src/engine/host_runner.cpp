@@ -82,9 +82,11 @@ std::vector<BufferSize> buffer_sizes(const gpu::DeviceInfo& device, const config
 
 }  // namespace
 
-std::size_t kv_block_bytes(const config::ModelConfig& config, DType cache) {
-  return 2 * static_cast<std::size_t>(config.layers) *
-         cache_block_bytes(config.kv_heads, config.head_dim, cache);
+std::size_t kv_block_bytes(const config::ModelConfig& config, const ops::KvFormat& cache) {
+  std::size_t bytes = 0;
+  for (int layer = 0; layer < config.layers; ++layer)
+    bytes += 2 * cache_block_bytes(config.kv_heads, config.head_dim, cache.of(layer, config.layers));
+  return bytes;
 }
 
 std::size_t HostRunner::arena_bytes(const gpu::DeviceInfo& device, const config::ModelConfig& config,
@@ -139,7 +141,7 @@ Result<> HostRunner::allocate_buffers() {
 Result<> HostRunner::allocate_cache() {
   for (std::size_t i = 0; i < model_->attention_layers(); ++i) {
     const layers::AttentionSpec& spec = model_->attention_spec(i);
-    const std::size_t block = cache_block_bytes(spec.kv_heads, spec.head_dim, options_.cache);
+    const std::size_t block = cache_block_bytes(spec.kv_heads, spec.head_dim, spec.cache);
     layers::KvLayer layer;
     for (gpu::DevicePtr* part : {&layer.k, &layer.v}) {
       MET_ASSIGN(gpu::DeviceMemory memory,

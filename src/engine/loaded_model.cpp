@@ -203,7 +203,8 @@ Result<Prepared> prepare(const config::Settings& settings, const Progress& progr
         audit->record(module, function, found);
       });
   watch.lap("device");
-  p.runner.cache = cache_type(settings, cuda);
+  MET_ASSIGN(p.runner.cache, ops::kv_format(cache_type(settings, cuda), settings.kv_high_precision_layers,
+                                            p.description.model.layers));
   if (settings.quantization == "fp8" || p.description.model.fp8) p.runner.weights = DType::kF8E4M3;
   p.factory =
       (cuda ? cuda_factory : host_factory)(*p.device, p.checkpoint.get(), settings, p.runner.cache, progress);

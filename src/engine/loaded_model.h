@@ -30,7 +30,7 @@ struct LoadedModel {
   std::unique_ptr<ModelRunner> runner;
   scheduler::PlanConfig plan;
   MemoryPlan memory;
-  DType cache = DType::kF16;        ///< of K and V
+  ops::KvFormat cache;              ///< of K and V
   std::int64_t swap_block_ns = 0;   ///< a block to the host's swap pool and back, measured
   std::size_t weight_bytes = 0;     ///< packed, of what decode steps read
   std::size_t expert_bytes = 0;     ///< of them, all experts of mixtures

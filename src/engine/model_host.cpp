@@ -36,7 +36,7 @@ SipKey random_key() {
 Result<> Host::start(const config::Settings& settings, std::function<void(const Error&)> on_fault) {
   scheduler::EngineConfig config = engine_config(settings, model_.plan);
   config.vocab_size = model_.config.vocabulary;
-  config.cache_identity = model_.source.path + "|" + std::string(info(model_.cache).name);
+  config.cache_identity = model_.source.path + "|" + model_.cache.name();
   config.cache_key = random_key();
   config.block_bytes = static_cast<std::int64_t>(kv_block_bytes(model_.config, model_.cache));
   config.swap_block_ns = model_.swap_block_ns;

@@ -7,6 +7,7 @@
 #include "core/dtype.h"
 #include "core/prefill_mode.h"
 #include "engine/swap_pool.h"
+#include "ops/attention/kv_format.h"
 #include "scheduler/device.h"
 
 namespace met::engine {
@@ -16,7 +17,7 @@ struct RunnerOptions {
   scheduler::StepLimits limits;
   std::int64_t positions = 0;    ///< longest sequence
   std::int64_t blocks = 0;       ///< of the pool, the null block among them
-  DType cache = DType::kF16;     ///< of K and V
+  ops::KvFormat cache;           ///< of K and V
   DType weights = DType::kBF16;  ///< of the layers, on devices that can choose
   std::int64_t swap_blocks = 0;  ///< places of the host's swap pool
   bool graphs = true;            ///< replay captured steps; false: enqueue kernel by kernel
@@ -43,6 +44,6 @@ class ModelRunner : public scheduler::Device {
 void check_wave(const scheduler::StepPlan& plan, PrefillMode mode);
 
 /// Bytes of one block of 16 positions over all layers, K and V.
-std::size_t kv_block_bytes(const config::ModelConfig& config, DType cache);
+std::size_t kv_block_bytes(const config::ModelConfig& config, const ops::KvFormat& cache);
 
 }  // namespace met::engine

@@ -40,9 +40,11 @@ class RunnerFactory {
 
 /// `device` and `checkpoint` outlive the factory; the runner keeps the device alone. `checkpoint` null: random weights.
 std::unique_ptr<RunnerFactory> host_factory(gpu::GpuBackend& device, const weights::Checkpoint* checkpoint,
-                                            const config::Settings& settings, DType cache, Progress progress);
+                                            const config::Settings& settings, const ops::KvFormat& cache,
+                                            Progress progress);
 std::unique_ptr<RunnerFactory> cuda_factory(gpu::GpuBackend& device, const weights::Checkpoint* checkpoint,
-                                            const config::Settings& settings, DType cache, Progress progress);
+                                            const config::Settings& settings, const ops::KvFormat& cache,
+                                            Progress progress);
 
 /// Settings that are valid in themselves but that this device cannot honour: refused, never ignored.
 Result<> check_host_settings(const config::Settings& settings);

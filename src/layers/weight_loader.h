@@ -12,6 +12,7 @@
 #include "layers/projection.h"
 #include "layers/repack_cache.h"
 #include "layers/tensor_finder.h"
+#include "ops/attention/kv_format.h"
 
 namespace met::layers {
 
@@ -20,7 +21,7 @@ class WeightLoader {
  public:
   struct Options {
     ops::ActivationMode activations = ops::ActivationMode::kInt8;
-    DType kv_cache = DType::kF16;  ///< of the caches that the attention layers use
+    ops::KvFormat kv_cache;  ///< of the caches that the attention layers use
     int threads = 1;
     std::string repack_cache;  ///< folder that keeps packed weights between starts; empty: none
     std::function<void(std::size_t done, std::size_t total)> progress;  ///< packed bytes; may be empty
@@ -39,7 +40,7 @@ class WeightLoader {
   std::size_t expert_bytes() const { return expert_bytes_; }
   /// The most that one token of any projection needs of StepBuffers::workspace.
   std::size_t workspace_row_bytes() const { return workspace_row_bytes_; }
-  DType kv_cache() const { return options_.kv_cache; }
+  const ops::KvFormat& kv_cache() const { return options_.kv_cache; }
   gpu::GpuBackend& device() { return device_; }
 
   /// One projection over the matrices, side by side along n. `norm` names a vector [k] or is empty.

@@ -59,7 +59,7 @@ std::unique_ptr<engine::ModelHost> serve(const Pool& pool) {
   const engine::RunnerOptions options{.limits = scheduler::step_limits(model.plan),
                                       .positions = model.plan.max_seq_len,
                                       .blocks = pool.blocks,
-                                      .cache = DType::kBF16};
+                                      .cache = {.type = DType::kBF16}};
   auto decoder = layers::cuda::Decoder::make(*model.device, model.config,
                                              layers::cuda::testing::tiny_weights(*model.device, kSizes),
                                              engine::CudaRunner::decoder_limits(options));

@@ -21,7 +21,7 @@ class CudaRunnerTest : public testing::Test {
     const RunnerOptions options{.limits = {.tokens = 64, .rows = 64, .logits = 64, .table = 64 * 128},
                                 .positions = 2048,
                                 .blocks = 256,
-                                .cache = DType::kBF16,
+                                .cache = {.type = DType::kBF16},
                                 .batch_invariant = batch_invariant};
     auto decoder =
         layers::cuda::Decoder::make(device_, config_, layers::cuda::testing::tiny_weights(device_, kSizes),

@@ -101,6 +101,40 @@ TEST_P(Golden, ChunksBatchesAndCachedPrefixesGiveTheSameBits) {
   }
 }
 
+/// The greatest error that the reference sees in the last logits of all prompts, under a cache.
+double cache_error(const std::string& name, const std::string& type, const std::string& wide) {
+  config::Settings settings = host_settings(name, "f32");
+  settings.kv_cache_dtype = type;
+  settings.kv_high_precision_layers = wide;
+  TestModel model(settings);
+  double worst = 0;
+  int sequence = 0;
+  for (const Prompt& prompt : read_prompts(name)) {
+    ++sequence;
+    Ids text = prompt.ids;  // the last token reads what the others left in the cache
+    const std::int32_t last = text.back();
+    text.pop_back();
+    if (!text.empty()) model.step({{.sequence = sequence, .ids = text}});
+    const auto logits = model.step({{.sequence = sequence, .ids = {last}}})[0];
+    worst = std::max(worst, relative_rms(logits, prompt.last_logits));
+  }
+  return worst;
+}
+
+TEST(GoldenCache, LayersInBf16AreNearerToTheReferenceThanTheOthers) {  // M8
+  for (const std::string name : {"gemma3-b", "smollm3-a"}) {           // 3 and 4 layers
+    const double bf16 = cache_error(name, "bf16", "0");
+    for (const std::string type : {"fp8", "int8"}) {
+      const double none = cache_error(name, type, "0");
+      const double ends = cache_error(name, type, "1");
+      EXPECT_EQ(cache_error(name, type, "max"), bf16) << name << ' ' << type;
+      EXPECT_LT(ends, none) << name << ' ' << type;
+      EXPECT_LT(bf16, ends) << name << ' ' << type;
+      EXPECT_LT(none, type == "fp8" ? 0.1 : 0.05) << name << ' ' << type;
+    }
+  }
+}
+
 TEST(GoldenMixed, FloatsBesideFp8MeetTheReference) {
   const MixedCheckpoint mixed("llama-fp8-block", kFloatsBesideFp8);
   config::Settings settings = host_settings("llama-fp8-block", "f32");

@@ -180,6 +180,28 @@ TEST(Pressure, ChoicesForkAndSwapLikeAnyOther) {  // B6, B10
   EXPECT_GT(idle_snapshot(*tight).preemptions, 0);
 }
 
+TEST(Pressure, BlocksOfLayersOfTwoTypesForkAndSwap) {  // M8, B10, S17
+  // 4 layers of one head of 32: BF16 at both ends, int8 with an F32 scale a position between.
+  constexpr double kBlock = 2 * 16 * (2 * 32 * 2 + 2 * (32 + 4)) / 1e9;
+  config::Settings settings = settings_of(0);
+  settings.model_from_path = checkpoint_path("smollm3-a");
+  settings.kv_cache_dtype = "int8";
+  settings.kv_high_precision_layers = "1";
+  settings.kv_cache_gb = 400 * kBlock;
+  const std::vector<scheduler::Request> requests = {request_of(0, 3), request_of(1), request_of(2)};
+  const auto roomy = host_of(settings);
+  ASSERT_TRUE(roomy);
+  EXPECT_EQ(roomy->client().snapshot()->blocks_total, 400);
+  const std::vector<std::vector<Text>> solo = serve(*roomy, requests, /*together=*/false);
+  settings.kv_cache_gb = small_pool() * kBlock;
+  settings.kv_admit_watermark = 16;
+  settings.swap_space_gb = 0.01;
+  const auto tight = host_of(settings);
+  ASSERT_TRUE(tight);
+  EXPECT_EQ(serve(*tight, requests, /*together=*/true), solo);
+  EXPECT_GT(idle_snapshot(*tight).stats.preemptions_swap, 0);
+}
+
 TEST(Pressure, AThousandClientsThatLeaveAtRandomMomentsLeaveNothing) {  // R4 to R6
   config::Settings settings = settings_of(small_pool() * 2);
   settings.kv_admit_watermark = 16;
