@@ -14,10 +14,17 @@ double seconds(std::int64_t us) { return static_cast<double>(us) * 1e-6; }
 
 bool holds(const std::vector<TokenId>& ids, TokenId id) { return std::ranges::find(ids, id) != ids.end(); }
 
-std::string flag_sentence(std::uint32_t flags) {
-  if ((flags & kFlagNonFinite) != 0) return "the model's logits are not finite";
-  if ((flags & kFlagEmptyMask) != 0) return "no token is allowed to follow";
-  return "the sampled token is outside the vocabulary";
+/// Why a row without a token fails. Where the request leaves no token the request is wrong, not the engine.
+Error flag_error(std::uint32_t flags, std::int64_t position) {
+  const std::string at = " at position " + std::to_string(position);
+  if ((flags & kFlagNonFinite) != 0)
+    return {ErrorCode::kInternal, "the model's logits are not finite" + at, ""};
+  if ((flags & kFlagEmptyMask) == 0)
+    return {ErrorCode::kInternal, "the sampled token is outside the vocabulary" + at, ""};
+  return {ErrorCode::kInvalidArgument,
+          "no token is allowed to follow" + at +
+              ": what the request asks the text to be and the tokens that it allows or forbids leave none",
+          ""};
 }
 
 EndClass class_of(FinishReason reason) {
@@ -77,8 +84,7 @@ void EngineLoop::settle_row(const Row& row, const SampleResult* sample) {
   if (!live && s.inflight == 0) drop_row(s);
   if (sample != nullptr && sample->flags != 0) {  // F2: nothing of this step is published
     numbers_.stats.corrupted += (sample->flags & kFlagNonFinite) != 0 ? 1 : 0;
-    Error error{ErrorCode::kInternal,
-                flag_sentence(sample->flags) + " at position " + std::to_string(row.end), ""};
+    Error error = flag_error(sample->flags, row.end);
     return end(row.seq, {.kind = Event::Kind::kFailed, .error = std::move(error)}, EndClass::kError);
   }
   if (live) {

@@ -174,6 +174,21 @@ TEST_P(Ends, AFlagOfOneRowFailsItsRequestAlone) {  // F2, F3
   EXPECT_EQ(met.got("A").ids, met.solo("A"));
 }
 
+TEST_P(Ends, ARequestThatLeavesNoTokenIsAtFaultItself) {  // F2
+  for (const std::uint32_t flag : {+kFlagEmptyMask, +kFlagNonFinite, kFlagEmptyMask | kFlagNonFinite}) {
+    SimOptions options = small_options(/*blocks=*/30, /*batch=*/3, GetParam());
+    options.device.flags = [flag](const std::vector<TokenId>&, int, std::int64_t position) {
+      return position == 8 ? flag : 0U;
+    };
+    Simulation met(options);
+    met.submit("A", {.prompt = 5, .max_tokens = 9});
+    met.run();
+    ASSERT_EQ(met.got("A").terminal->kind, Event::Kind::kFailed);
+    EXPECT_EQ(met.got("A").terminal->error.code,
+              flag == kFlagEmptyMask ? ErrorCode::kInvalidArgument : ErrorCode::kInternal);
+  }
+}
+
 TEST_P(Ends, ADeviceFailureEndsEveryRequestOnce) {  // F4
   SimOptions options = small_options(/*blocks=*/11, /*batch=*/2, GetParam());
   options.device.fails_at = 4;
