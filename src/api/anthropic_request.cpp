@@ -380,6 +380,10 @@ Result<GenerationRequest> parse(const V& body, const ParseContext& context, bool
   MET_TRY(lower_tools(body, chat));
   MET_TRY(lower_tool_choice(body, chat));
   MET_TRY(lower_output(body, chat));
+  if (chat.contains("response_format") && chat.contains("continue_final_message"))
+    return invalid(
+        "messages",
+        "messages ends with the assistant's own words, which output_config.format would not continue");
   MET_TRY(check_rest(body));
   MET_ASSIGN(const Thinking thinking, read_thinking(body));
   Result<GenerationRequest> request = parse_chat(V(std::move(chat)), context);

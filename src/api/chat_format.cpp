@@ -13,14 +13,22 @@ std::optional<bool> wants_thinking(const GenerationRequest& request, const Model
   if (request.thinking.enabled) return request.thinking.enabled;
   if (request.reasoning_effort == "none") return false;
   if (request.thinking.budget_tokens == 0) return false;
-  const bool says_nothing = request.reasoning_effort.empty() && !request.thinking.budget_tokens &&
-                            !request.chat_template_kwargs.contains("enable_thinking");
+  if (!request.reasoning_effort.empty() || request.thinking.budget_tokens) return true;
+  const bool says_nothing = !request.chat_template_kwargs.contains("enable_thinking");
   if (says_nothing && has_active_tools(request) && !model.habits.thinking_in_tools) return false;
   return std::nullopt;
 }
 
 /// Names by which templates know the switch.
 constexpr std::string_view kSwitches[] = {"enable_thinking", "thinking"};
+
+/// Whether no reasoning may come, whatever the template makes of its switch. Its own variables, where the request
+/// sets them, go first.
+bool forbids_thinking(const GenerationRequest& request, const ModelText& model) {
+  if (model.habits.disable_thinking) return true;
+  const auto given = [&](std::string_view name) { return request.chat_template_kwargs.contains(name); };
+  return wants_thinking(request, model) == false && std::ranges::none_of(kSwitches, given);
+}
 
 void set_unless_given(json::Object& variables, std::string_view name, json::Value value) {
   if (!variables.contains(name)) variables.append(std::string(name), std::move(value));
@@ -99,6 +107,7 @@ grammar::Start grammar_start(const text::AnswerFormat& format) {
 }
 
 std::optional<std::int64_t> thinking_budget(const GenerationRequest& request, const ModelText& model) {
+  if (forbids_thinking(request, model)) return 0;
   std::optional<std::int64_t> budget = request.thinking.budget_tokens;
   const std::int64_t medium = model.habits.effort_tokens;
   if (const std::string& effort = request.reasoning_effort; !budget && !model.habits.takes_effort) {

@@ -23,8 +23,8 @@ text::AnswerFormat answer_format(const GenerationRequest& request, const ModelTe
 /// Where in such an answer the request's grammar begins: behind its reasoning.
 grammar::Start grammar_start(const text::AnswerFormat& format);
 
-/// Tokens of reasoning at most: what the request says, or its effort where the template does not take one, within
-/// the server's bound. nullopt: as many as the model likes.
+/// Tokens of reasoning at most: none where the request or the server wants none, else what the request says, or its
+/// effort where the template does not take one, within the server's bound. nullopt: as many as the model likes.
 std::optional<std::int64_t> thinking_budget(const GenerationRequest& request, const ModelText& model);
 
 /// The request's tools may be called.

@@ -74,7 +74,10 @@ Result<std::optional<grammar::Spec>> output_grammar(const GenerationRequest& req
   }
   if (request.grammar) {
     std::optional<V> form = as_part(*request.grammar);
-    if (!calls || !form) return request.grammar;
+    if (!calls || !form)
+      return unsupported(request.grammar->field,
+                         concat(request.grammar->field,
+                                " cannot be had together with tools in this form: tool_choice must be none"));
     return tag(either(*calls, std::move(*form)));
   }
   if (std::ranges::none_of(request.tools, &text::Tool::strict)) return std::nullopt;
@@ -96,10 +99,16 @@ Result<std::shared_ptr<const sampling::Constraint>> output_constraint(const Gene
     const grammar::Start start = at_once ? grammar::Start{} : grammar_start(format);
     MET_ASSIGN(constraint, model.grammars->compile(*spec, start, request.stop_token_ids));
   }
-  if (const auto budget = thinking_budget(request, model); budget && request.prompts.empty())
-    return thinking_budget_constraint(*budget, format.reasoning, format.start, model.tokenizer,
-                                      std::move(constraint));
+  if (bounds_thinking(request, model, format))
+    return thinking_budget_constraint(*thinking_budget(request, model), format.reasoning, format.start,
+                                      model.tokenizer, std::move(constraint));
   return constraint;
+}
+
+bool bounds_thinking(const GenerationRequest& request, const ModelText& model,
+                     const text::AnswerFormat& format) {
+  return request.prompts.empty() && format.start != text::ReasoningStart::kClosed &&
+         format.reasoning != text::ReasoningFormat::kNone && thinking_budget(request, model).has_value();
 }
 
 }  // namespace met::api

@@ -15,7 +15,7 @@ namespace met::api {
 
 /// The request's grammar, or that of its tools where they must be called, or where one is strict; an answer that may
 /// call and has a form is either. Errors: kUnsupported, field "tool_choice", for a model whose way of writing calls
-/// no grammar holds.
+/// no grammar holds; the form's field for one that cannot stand beside calls.
 Result<std::optional<grammar::Spec>> output_grammar(const GenerationRequest& request, const ModelText& model);
 
 /// Grammar and budget of reasoning, compiled: work of a text thread. nullptr: the answer is free. Errors: those of
@@ -23,5 +23,9 @@ Result<std::optional<grammar::Spec>> output_grammar(const GenerationRequest& req
 Result<std::shared_ptr<const sampling::Constraint>> output_constraint(const GenerationRequest& request,
                                                                       const ModelText& model,
                                                                       const text::AnswerFormat& format);
+
+/// Whether a budget of reasoning is part of it.
+bool bounds_thinking(const GenerationRequest& request, const ModelText& model,
+                     const text::AnswerFormat& format);
 
 }  // namespace met::api

@@ -83,6 +83,13 @@ class CompletionEncoder : public Encoder {
   int candidates() const { return request_.best_of.value_or(request_.n); }
   std::size_t prompt_of(int choice) const { return static_cast<std::size_t>(choice / candidates()); }
   bool scores() const { return request_.logprobs >= 0; }
+  /// Of the prompt, what is echoed.
+  std::vector<TokenEntry> echoed(std::size_t index) const {
+    const std::vector<TokenEntry>& all = prompt_entries_[index];
+    const std::size_t begin = std::min(prompts_[index].text_begin, all.size());
+    const std::size_t end = std::min(begin + prompts_[index].text_count, all.size());
+    return {all.begin() + static_cast<std::ptrdiff_t>(begin), all.begin() + static_cast<std::ptrdiff_t>(end)};
+  }
 
   AnswerHead head_;
   GenerationRequest request_;
@@ -129,8 +136,7 @@ class CompletionStream final : public CompletionEncoder {
   void first(int choice, const Usage& so_far, std::string& out) {
     begun_[static_cast<std::size_t>(choice)] = true;
     if (request_.echo)
-      chunk(choice, prompts_[prompt_of(choice)].text, prompt_entries_[prompt_of(choice)], {}, nullptr, so_far,
-            out);
+      chunk(choice, prompts_[prompt_of(choice)].text, echoed(prompt_of(choice)), {}, nullptr, so_far, out);
   }
 
   void chunk(int index, std::string_view text, const std::vector<TokenEntry>& entries,
@@ -220,8 +226,7 @@ class CompletionCollect final : public CompletionEncoder {
   }
 
   json::Object choice(int index, std::size_t prompt_index, const Answer& answer) const {
-    std::vector<TokenEntry> entries =
-        request_.echo ? prompt_entries_[prompt_index] : std::vector<TokenEntry>{};
+    std::vector<TokenEntry> entries = request_.echo ? echoed(prompt_index) : std::vector<TokenEntry>{};
     entries.insert(entries.end(), answer.entries.begin(), answer.entries.end());
     std::int64_t offset = 0;
     json::Object out;

@@ -4,6 +4,9 @@
 
 #include "api/chat_format.h"
 #include "api/constraint.h"
+#include "api/fill_in.h"
+#include "api/ignore_eos.h"
+#include "api/thinking_budget.h"
 #include "core/concat.h"
 
 namespace met::api {
@@ -49,17 +52,34 @@ sampling::SamplingParams sampling_of(const GenerationRequest& request, const tex
   return params;
 }
 
-Prompt completion_prompt(const PromptInput& input, const GenerationRequest& request, const ModelText& model) {
+/// `fill_in` is set where the request has a suffix.
+Prompt completion_prompt(const PromptInput& input, const GenerationRequest& request, const ModelText& model,
+                         const std::optional<FillIn>& fill_in) {
   Prompt out;
-  const bool echo = request.echo;
-  if (const auto* given = std::get_if<std::string>(&input)) {
-    out.ids = model.tokenizer.encode(*given, {.add_special = request.add_special_tokens.value_or(true)});
-    if (echo) out.text = *given;
-  } else {
-    out.ids = std::get<Ids>(input);
-    if (echo) out.text = model.tokenizer.decode(out.ids);
+  const auto* given = std::get_if<std::string>(&input);
+  const bool add_special = request.add_special_tokens.value_or(true);
+  if (request.echo) out.text = given != nullptr ? *given : model.tokenizer.decode(std::get<Ids>(input));
+  if (fill_in) {
+    FillInPrompt prompt = fill_in_prompt(*fill_in, input, request.suffix, add_special, model.tokenizer);
+    out.ids = std::move(prompt.ids);
+    out.text_begin = prompt.prefix_begin;
+    out.text_count = prompt.prefix_count;
+    return out;
   }
+  out.ids =
+      given != nullptr ? model.tokenizer.encode(*given, {.add_special = add_special}) : std::get<Ids>(input);
+  out.text_count = out.ids.size();
   return out;
+}
+
+/// The tokens that the request's suffix needs.
+Result<std::optional<FillIn>> fill_in_of(const GenerationRequest& request, const ModelText& model) {
+  if (request.suffix.empty()) return std::optional<FillIn>();
+  std::optional<FillIn> found = find_fill_in(model.tokenizer);
+  if (!found)
+    return unsupported("suffix",
+                       "suffix is not supported: this model's vocabulary has no tokens for filling in");
+  return found;
 }
 
 std::expected<void, ApiError> check_length(const Prompt& prompt, std::string_view field,
@@ -180,11 +200,13 @@ std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, cons
     MET_ASSIGN(const RenderedPrompt prompt, chat_prompt(request, model, max_seq_len, compact_from, out));
     out.format = answer_format(request, model, prompt.text);
   }
+  MET_ASSIGN(const std::optional<FillIn> fill_in, fill_in_of(request, model));
   for (const PromptInput& input : request.prompts)
-    out.prompts.push_back(completion_prompt(input, request, model));
+    out.prompts.push_back(completion_prompt(input, request, model, fill_in));
   for (Prompt& prompt : out.prompts) {
     if (request.truncate_prompt_tokens && std::ssize(prompt.ids) > *request.truncate_prompt_tokens) {
       prompt.ids.erase(prompt.ids.begin(), prompt.ids.end() - *request.truncate_prompt_tokens);
+      prompt.text_count = prompt.ids.size();
       if (request.echo) prompt.text = model.tokenizer.decode(prompt.ids);
     }
     const auto fits = check_length(prompt, chat ? "messages" : "prompt", max_seq_len);
@@ -192,8 +214,14 @@ std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, cons
   }
   out.sampling = sampling_of(request, model.tokenizer);
   MET_ASSIGN(out.constraint, output_constraint(request, model, out.format));
-  if (!request.ignore_eos || (out.constraint != nullptr && out.constraint->completes()))
-    out.eos_ids = model.eos_ids;
+  if (!out.sampling.allowed_token_ids.empty() && bounds_thinking(request, model, out.format))
+    for (const TokenId id : closing_ids(out.format.reasoning, model.tokenizer))
+      out.sampling.allowed_token_ids.push_back(id);
+  const bool completes = out.constraint != nullptr && out.constraint->completes();
+  if (!request.ignore_eos || completes) out.eos_ids = model.eos_ids;
+  if (request.ignore_eos && completes) out.constraint = eos_last(std::move(out.constraint), out.eos_ids);
+  if (fill_in && !request.ignore_eos)
+    out.eos_ids.insert(out.eos_ids.end(), fill_in->ends.begin(), fill_in->ends.end());
   return out;
 }
 

@@ -17,10 +17,12 @@
 
 namespace met::api {
 
-/// One prompt, as text and as ids. `text` is set for completions that echo.
+/// One prompt, as text and as ids.
 struct Prompt {
   std::vector<TokenId> ids;
-  std::string text;
+  std::string text;            ///< of completions that echo: what comes back
+  std::size_t text_begin = 0;  ///< of the ids that spell it
+  std::size_t text_count = 0;
 };
 
 /// What a handler submits: the prompts, and what they are sampled with.

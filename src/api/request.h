@@ -68,6 +68,7 @@ struct GenerationRequest {
   // what to continue: messages (chat) or prompts (completions)
   json::Array messages;  ///< checked and normalized: content is text, absent content is ""
   std::vector<PromptInput> prompts;
+  std::string suffix;  ///< completions: what stands behind the text that is asked for; empty: nothing
   std::optional<bool> add_generation_prompt;
   bool continue_final_message = false;
   std::optional<std::vector<ContextEdit>>

@@ -263,7 +263,7 @@ constexpr Field kCompletion[] = {
     {"best_of", [](R& r) -> std::optional<int>& { return r.best_of; }, 1, 128},
     {"echo", [](R& r) -> bool& { return r.echo; }},
     {"prompt_embeds", refuse_field},
-    {"suffix", refuse_field},
+    {"suffix", [](R& r) -> std::string& { return r.suffix; }},
 };
 
 R with_defaults(const C& context) {
@@ -325,7 +325,8 @@ Result<GenerationRequest> parse_chat(const V& body, const C& context) {
       return invalid("continue_final_message",
                      "continue_final_message needs an assistant message at the end");
   }
-  r.detect_refusals = context.detect_refusals;
+  r.detect_refusals =
+      context.detect_refusals && !r.grammar;  // such a text is what the request wants it to be
   MET_TRY(check_tool_choice(r));
   MET_TRY(check_together(body, r));
   return r;
@@ -337,11 +338,13 @@ Result<GenerationRequest> parse_completion(const V& body, const C& context) {
   MET_ASSIGN(r.model, read_model(body, context));
   MET_TRY(read_fields(body.as_object(), {kCommon, kCompletion, foreign_fields()}, context, r));
   if (!given(body, "prompt")) return invalid("prompt", "prompt is missing");
-  if (!r.max_tokens) r.max_tokens = 16;
-  if (*r.max_tokens == 0 && !r.echo)
+  if (!r.max_tokens && !given(body, "n_predict")) r.max_tokens = 16;  // n_predict -1 is no bound
+  if (r.max_tokens == 0 && !r.echo)
     return invalid("max_tokens", "max_tokens must be at least 1 unless echo is true");
   if (r.best_of && *r.best_of < r.n)
     return invalid("best_of", concat("best_of must be at least n, which is ", r.n, ", got ", *r.best_of));
+  if (!r.suffix.empty() && r.truncate_prompt_tokens)
+    return invalid("truncate_prompt_tokens", "truncate_prompt_tokens is not available together with suffix");
   if (r.stream && r.best_of && *r.best_of > r.n)
     return invalid("best_of", "best_of above n is not available when stream is true");
   MET_TRY(check_together(body, r));

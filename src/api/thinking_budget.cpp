@@ -11,6 +11,15 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";  // that may precede the opening marker
 
+// In harmony a thought is a message of its own: what bounds it is the message's end.
+std::string_view opening(text::ReasoningFormat format) {
+  return format == text::ReasoningFormat::kHarmony ? "<|channel|>analysis<|message|>"
+                                                   : text::reasoning_open(format);
+}
+std::string_view closing(text::ReasoningFormat format) {
+  return format == text::ReasoningFormat::kHarmony ? "<|end|>" : text::reasoning_close(format);
+}
+
 /// Markers are found by their text: a model may spell them by other ids than the tokenizer would.
 struct Rules {
   std::int64_t budget = 0;
@@ -131,16 +140,20 @@ class Budget final : public sampling::Constraint {
 
 }  // namespace
 
+std::vector<text::TokenId> closing_ids(text::ReasoningFormat format, const text::Tokenizer& tokenizer) {
+  return tokenizer.encode(closing(format));
+}
+
 std::shared_ptr<const sampling::Constraint> thinking_budget_constraint(
     std::int64_t budget, text::ReasoningFormat format, text::ReasoningStart start,
     const text::Tokenizer& tokenizer, std::shared_ptr<const sampling::Constraint> inner) {
-  const std::string_view close = text::reasoning_close(format);
+  const std::string_view close = closing(format);
   if (close.empty() || start == text::ReasoningStart::kClosed) return inner;
   Rules rules{.budget = std::max<std::int64_t>(budget, 0),
               .tokenizer = &tokenizer,
-              .open = text::reasoning_open(format),
+              .open = opening(format),
               .close = close,
-              .forced = tokenizer.encode(close),
+              .forced = closing_ids(format, tokenizer),
               .begins_open = start == text::ReasoningStart::kOpen,
               .inner = std::move(inner)};
   return std::make_shared<const Budget>(std::move(rules));

@@ -18,4 +18,7 @@ std::shared_ptr<const sampling::Constraint> thinking_budget_constraint(
     std::int64_t budget, text::ReasoningFormat format, text::ReasoningStart start,
     const text::Tokenizer& tokenizer, std::shared_ptr<const sampling::Constraint> inner);
 
+/// What is forced then.
+std::vector<text::TokenId> closing_ids(text::ReasoningFormat format, const text::Tokenizer& tokenizer);
+
 }  // namespace met::api

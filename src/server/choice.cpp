@@ -136,6 +136,9 @@ void Choice::take(std::vector<text::Piece> pieces, Parts& parts) {
     if (want_entries_) move_front(held_entries_, part.entries, count);
     move_front(held_ids_, part.ids, count);
     part.logprob_sum += std::exchange(logprob_sum_, 0);
+    if (show_reasoning_ || piece.kind != Kind::kReasoning) continue;
+    part.entries.clear();  // its tokens would tell the text
+    part.ids.clear();
   }
 }
 

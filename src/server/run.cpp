@@ -3,6 +3,7 @@
 #include <chrono>
 #include <ctime>
 
+#include "api/lower.h"
 #include "core/concat.h"
 #include "server/routes.h"
 
@@ -124,7 +125,10 @@ std::optional<ApiError> Run::submit_some(std::string& out) {
     if (!generation) {
       // The engine is full, of our own earlier prompts too: those end first.
       if (generation.error().code == ErrorCode::kUnavailable && !branches_.empty()) return std::nullopt;
-      return ApiError(generation.error());
+      // The engine's count of choices is the request's best_of where it has one.
+      constexpr api::Renamed kBestOf[] = {{"n", "best_of"}};
+      return ApiError(work_.request.best_of ? api::in_own_terms(std::move(generation).error(), kBestOf)
+                                            : std::move(generation).error());
     }
     met_.recent_prompts.add(common_.tenant, ids);
     branch.generation = std::move(*generation);

@@ -52,6 +52,10 @@ TEST(Constraint, FollowsToolsChoiceAndForm) {
   EXPECT_EQ(grammar_of(kTool + kForm + R"(,"tool_choice":"required")"), "tags_with_separator");
   EXPECT_EQ(grammar_of(kTool + kForm + R"(,"tool_choice":"none")"), "response_format");
   EXPECT_EQ(grammar_of(kTool + kForm), "or");
+  EXPECT_EQ(
+      grammar_of(kTool + R"(,"response_format":{"type":"structural_tag","structures":[],"triggers":[]})"),
+      "response_format")
+      << "calls would be out of reach";
   EXPECT_EQ(grammar_of(kStrict), "triggered_tags");
   EXPECT_EQ(grammar_of(kStrict, ToolFormat::kLlama3Json), "or");
   EXPECT_EQ(grammar_of(kTool + R"(,"tool_choice":"required")", ToolFormat::kPythonic), "sequence");

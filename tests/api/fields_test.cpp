@@ -4,6 +4,7 @@
 
 #include "api/error.h"
 #include "api/request.h"
+#include "core/concat.h"
 
 namespace met::api {
 namespace {
@@ -284,6 +285,17 @@ TEST(ChatFields, RulesBetweenFields) {
   EXPECT_EQ(zero->logprobs, 0);
 }
 
+TEST(ChatFields, ATextThatTheRequestPrescribesIsNoRefusal) {
+  ParseContext c = context();
+  c.detect_refusals = true;
+  const auto detects = [&](const char* members) {
+    const auto body = json::parse(concat(R"({"messages":[{"role":"user","content":"x"}])", members, "}"));
+    return parse_chat(*body, c)->detect_refusals;
+  };
+  EXPECT_TRUE(detects(""));
+  EXPECT_FALSE(detects(R"(,"guided_choice":["I cannot help with that."])"));
+}
+
 TEST(CompletionFields, BadValuesAndRules) {
   for (const auto& [field, value] : std::initializer_list<Bad>{{"logprobs", "21"},
                                                                {"logprobs", "-2"},
@@ -291,7 +303,7 @@ TEST(CompletionFields, BadValuesAndRules) {
                                                                {"best_of", "0"},
                                                                {"best_of", "\"two\""},
                                                                {"echo", "\"perhaps\""},
-                                                               {"suffix", "\"the end\""},
+                                                               {"suffix", "5"},
                                                                {"max_tokens", "0"},
                                                                {"temperature", "5"}}) {
     const auto r = completion(std::string(",\"") + field + "\":" + value);
@@ -300,7 +312,12 @@ TEST(CompletionFields, BadValuesAndRules) {
   }
   EXPECT_EQ(completion(R"(,"n":3,"best_of":2)").error().field, "best_of");
   EXPECT_EQ(completion(R"(,"n":1,"best_of":2,"stream":true)").error().field, "best_of");
+  EXPECT_EQ(completion(R"(,"suffix":"x","truncate_prompt_tokens":4)").error().field,
+            "truncate_prompt_tokens");
+  EXPECT_EQ(completion(R"(,"suffix":"x")")->suffix, "x");
   EXPECT_EQ(completion("")->max_tokens, 16);
+  EXPECT_FALSE(completion(R"(,"n_predict":-1)")->max_tokens) << "no bound, not the default";
+  EXPECT_EQ(completion(R"(,"n_predict":-1,"max_tokens":5)")->max_tokens, 5);
   EXPECT_EQ(completion(R"(,"max_tokens":0,"echo":true)")->max_tokens, 0);
   EXPECT_EQ(completion(R"(,"logprobs":0)")->logprobs, 0);
 }

@@ -64,6 +64,32 @@ TEST(ThinkingBudget, ForcesTheClosingMarkerOnce) {
   for (const Case& c : cases) EXPECT_EQ(run(c.budget, c.start, c.wants), c.want) << c.name;
 }
 
+// In harmony the thought is a message, which its end closes.
+TEST(ThinkingBudget, EndsTheThoughtOfHarmony) {
+  const auto tokenizer = text::Tokenizer::from_json(
+      R"({"version":"1.0","added_tokens":[{"id":0,"content":"<|channel|>","special":true},)"
+      R"({"id":1,"content":"<|message|>","special":true},{"id":2,"content":"<|end|>","special":true}],)"
+      R"("normalizer":null,"pre_tokenizer":null,"post_processor":null,"decoder":null,)"
+      R"("model":{"type":"WordLevel","vocab":{"analysis":3,"final":4,"a":5,"u":6},"unk_token":"u"}})");
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  const auto constraint =
+      thinking_budget_constraint(2, ReasoningFormat::kHarmony, ReasoningStart::kAbsent, *tokenizer, nullptr);
+  ASSERT_NE(constraint, nullptr);
+  const auto answer = [&](const std::vector<int>& wants) {
+    const auto state = constraint->begin();
+    std::string out;
+    for (const int want : wants) {
+      std::array<std::uint32_t, 1> allowed = {0};
+      const int id = state->fill(allowed) ? std::countr_zero(allowed[0]) : want;
+      EXPECT_TRUE(state->accept(id));
+      out += std::to_string(id);
+    }
+    return out;
+  };
+  EXPECT_EQ(answer({0, 3, 1, 5, 5, 5, 5}), "0315525");
+  EXPECT_EQ(answer({0, 4, 1, 5, 5, 5, 5}), "0415555");
+}
+
 TEST(ThinkingBudget, GoesOnAfterARewindAsBefore) {
   const auto constraint =
       thinking_budget_constraint(2, ReasoningFormat::kThink, ReasoningStart::kOpen, tokenizer(), nullptr);

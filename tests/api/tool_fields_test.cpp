@@ -174,7 +174,10 @@ TEST(ChatFormat, TheSwitchOfReasoningReachesTheTemplate) {
   EXPECT_EQ(variables(R"(,"enable_thinking":true)", false), R"({"enable_thinking":true,"thinking":true})");
   EXPECT_EQ(variables(R"(,"reasoning_effort":"none")", false),
             R"({"enable_thinking":false,"thinking":false})");
-  EXPECT_EQ(variables(R"(,"reasoning_effort":"low")", false), R"({"reasoning_effort":"low"})");
+  EXPECT_EQ(variables(R"(,"reasoning_effort":"low")", false),
+            R"({"reasoning_effort":"low","enable_thinking":true,"thinking":true})")
+      << "who asks for an effort asks for reasoning, whatever --default-chat-template-kwargs say";
+  EXPECT_EQ(variables(R"(,"thinking_token_budget":9)", false), R"({"enable_thinking":true,"thinking":true})");
   EXPECT_EQ(variables(R"(,"enable_thinking":true)", true), R"({"enable_thinking":false,"thinking":false})");
   EXPECT_EQ(variables(R"(,"chat_template_kwargs":{"enable_thinking":true})", true),
             R"({"enable_thinking":false,"thinking":false})");
@@ -223,6 +226,23 @@ TEST(ChatFormat, TheBudgetComesFromRequestEffortAndServer) {
   EXPECT_EQ(budget(R"(,"reasoning_effort":"minimal")", false, {}), 64);
   EXPECT_EQ(budget(R"(,"reasoning_effort":"xhigh")", false, {}), 1024);
   EXPECT_EQ(budget(R"(,"reasoning_effort":"xhigh")", true, {}), std::nullopt);
+}
+
+// A template may know no switch: what is switched off does not come all the same.
+TEST(ChatFormat, NoReasoningIsABudgetOfNone) {
+  const auto budget = [&](const std::string& members, bool disabled) {
+    AnswerHabits habits = kHermes;
+    habits.disable_thinking = disabled;
+    return thinking_budget(*chat(members), model_with(habits));
+  };
+  for (const char* off : {R"(,"reasoning_effort":"none")", R"(,"thinking":{"type":"disabled"})",
+                          R"(,"enable_thinking":false)", R"(,"thinking_token_budget":0)"})
+    EXPECT_EQ(budget(off, false), 0) << off;
+  EXPECT_EQ(budget("", true), 0);
+  EXPECT_EQ(budget(R"(,"thinking_token_budget":500,"chat_template_kwargs":{"thinking":true})", true), 0);
+  EXPECT_EQ(budget(R"(,"enable_thinking":false,"chat_template_kwargs":{"thinking":true})", false),
+            std::nullopt)
+      << "the template's own variable goes first";
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What the generating routes answer, over the fake engine: it repeats the prompt's bytes.
 #include <gmock/gmock.h>
 
+#include "core/concat.h"
 #include "tests/server/served.h"
 
 namespace met::testing {
@@ -249,6 +250,45 @@ TEST(Chat, EosIsIgnoredBesideABoundOnReasoning) {
   }
 }
 
+// What the server forces must be among what the request allows.
+TEST(Chat, AllowedIdsTakeTheEndOfABoundedThought) {
+  api::AnswerHabits habits;
+  habits.reasoning = text::ReasoningFormat::kThink;
+  habits.budget_max = 2;
+  Served met(saying("ab"), {}, true, tiny_text(habits));
+  ASSERT_EQ(met.ask(post(kChat, chat_body(R"(,"allowed_token_ids":[97],"enable_thinking":true)"))).status,
+            200);
+  std::vector<scheduler::TokenId> wanted{97};
+  for (const scheduler::TokenId id : tiny_ids("</think>")) wanted.push_back(id);
+  EXPECT_EQ(met.engine.last_request().sampling.allowed_token_ids, wanted);
+}
+
+TEST(Chat, WhatIsHiddenOfTheReasoningIsHiddenInEveryForm) {
+  api::AnswerHabits habits;
+  habits.reasoning = text::ReasoningFormat::kThink;
+  Served met(saying("<think>secret</think>said"), {}, true, tiny_text(habits));
+  const std::string members =
+      R"(,"max_tokens":50,"include_reasoning":false,"logprobs":true,"return_token_ids":true)";
+  const json::Value plain = parsed(met.ask(post(kChat, chat_body(members))).body);
+  EXPECT_EQ(at(plain, "choices", 0, "message", "content"), json::Value("said"));
+  std::string text;
+  for (const json::Value& entry : at(plain, "choices", 0, "logprobs", "content").as_array())
+    text += at(entry, "token").as_string();
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("secret")));
+  EXPECT_THAT(text, HasSubstr("said"));
+  const auto listed = [](const char* said) {
+    json::Array of_it;
+    for (const scheduler::TokenId id : tiny_ids(said)) of_it.emplace_back(id);
+    const std::string list = json::write(json::Value(std::move(of_it)));
+    return list.substr(1, list.size() - 2);
+  };
+  const std::string ids = json::write(at(plain, "choices", 0, "token_ids"));
+  EXPECT_THAT(ids, ::testing::Not(HasSubstr(listed("secret"))));
+  EXPECT_THAT(ids, HasSubstr(listed("said")));
+  EXPECT_THAT(met.ask(post(kChat, chat_body(members + R"(,"stream":true)"))).body,
+              ::testing::Not(HasSubstr(R"("token":"r")")));
+}
+
 TEST(Chat, AnErrorBeforeTheFirstTokenHasItsStatusAndOneAfterItIsAnEvent) {
   FakeOptions options = saying("abcdefgh");
   options.fail_at = 0;
@@ -320,6 +360,41 @@ TEST(Completions, BatchesNumberTheirChoicesByPrompt) {
                 .as_array()
                 .size(),
             2U);
+}
+
+// The tiny vocabulary with tokens for filling in; the fake engine repeats the prompt.
+TEST(Completions, ASuffixIsFilledInFrontOf) {
+  Served met({}, {}, true,
+             tiny_text({}, {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_sep|>"}));
+  constexpr scheduler::TokenId kFirst = 259;
+  const auto ask = [&](const std::string& members, const char* prompt = R"("ab")") {
+    return met.ask(post(kCompletions, completion_body(R"(,"suffix":"c")" + members, prompt))).body;
+  };
+  const json::Value v = parsed(ask(R"(,"max_tokens":2,"return_token_ids":true)"));
+  const std::string ids = json::write(at(v, "choices", 0, "prompt_token_ids"));
+  const std::vector<scheduler::TokenId> c = tiny_ids("abc");
+  EXPECT_EQ(ids, concat("[", kFirst, ",", c[0], ",", c[1], ",", kFirst + 1, ",", c[2], ",", kFirst + 2, "]"));
+  const scheduler::Request request = met.engine.last_request();
+  EXPECT_EQ(request.eos_ids, (std::vector<scheduler::TokenId>{kImEnd, 258, kFirst + 3}))
+      << "the next file is no part of the middle";
+  EXPECT_TRUE(request.stop_ids.empty());
+  EXPECT_EQ(at(v, "usage", "prompt_tokens"), json::Value(6));
+  const json::Value echoed = parsed(ask(R"(,"max_tokens":1,"echo":true,"logprobs":0)"));
+  EXPECT_TRUE(at(echoed, "choices", 0, "text").as_string().starts_with("ab"));
+  const json::Value& tokens = at(echoed, "choices", 0, "logprobs", "tokens");
+  EXPECT_EQ(tokens.as_array().size(), 3U) << json::write(tokens);
+  EXPECT_EQ(at(tokens, 0), json::Value("a"));
+  EXPECT_EQ(
+      text_of(chunks_of(ask(R"(,"max_tokens":2,"echo":true,"stream":true,"logprobs":0)", R"(["ab","xyz"])")),
+              1)
+          .substr(0, 3),
+      "xyz");
+  EXPECT_EQ(at(parsed(ask(R"(,"truncate_prompt_tokens":1)")), "error", "param"),
+            json::Value("truncate_prompt_tokens"));
+  Served without;
+  const Answer refused = without.ask(post(kCompletions, completion_body(R"(,"suffix":"c")")));
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(at(parsed(refused.body), "error", "param"), json::Value("suffix"));
 }
 
 TEST(Tokens, RoundTripAndForms) {

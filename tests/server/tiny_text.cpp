@@ -9,7 +9,7 @@ namespace met::testing {
 namespace {
 
 /// tokenizer.json of a byte-level BPE without merges.
-std::string tokenizer_json() {
+std::string tokenizer_json(const std::vector<std::string>& more) {
   json::Object vocabulary;
   int next = 256;  // bytes that are no printable Latin-1 map to U+0100 and on, in order
   for (int byte = 0; byte < 256; ++byte) {
@@ -19,10 +19,12 @@ std::string tokenizer_json() {
     vocabulary.append(key, byte);
   }
   json::Array added;
-  for (const auto& [id, content] :
-       {std::pair{256, "<|im_start|>"}, {257, "<|im_end|>"}, {258, "<|endoftext|>"}}) {
+  std::vector<std::string> all{"<|im_start|>", "<|im_end|>", "<|endoftext|>"};
+  all.insert(all.end(), more.begin(), more.end());
+  int id = 256;
+  for (const std::string& content : all) {
     json::Object token;
-    token.append("id", id);
+    token.append("id", id++);
     token.append("content", content);
     for (const char* flag : {"single_word", "lstrip", "rstrip", "normalized"}) token.append(flag, false);
     token.append("special", true);
@@ -49,8 +51,8 @@ std::string tokenizer_json() {
   return json::write(root);
 }
 
-text::Tokenizer tokenizer() {
-  auto made = text::Tokenizer::from_json(tokenizer_json());
+text::Tokenizer tokenizer(const std::vector<std::string>& added = {}) {
+  auto made = text::Tokenizer::from_json(tokenizer_json(added));
   if (!made) {
     std::fprintf(stderr, "tiny tokenizer: %s (%s)\n", made.error().message.c_str(),
                  made.error().field.c_str());
@@ -85,9 +87,10 @@ class ChatMl final : public api::ChatRenderer {
 
 }  // namespace
 
-std::shared_ptr<const api::ModelText> tiny_text(const api::AnswerHabits& habits) {
+std::shared_ptr<const api::ModelText> tiny_text(const api::AnswerHabits& habits,
+                                                const std::vector<std::string>& added) {
   return std::make_shared<api::ModelText>(api::ModelText{.names = {"tiny"},
-                                                         .tokenizer = tokenizer(),
+                                                         .tokenizer = tokenizer(added),
                                                          .chat = std::make_shared<ChatMl>(),
                                                          .habits = habits,
                                                          .eos_ids = {kImEnd},

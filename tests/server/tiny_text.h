@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "api/model_text.h"
 
@@ -12,7 +14,9 @@ inline constexpr text::TokenId kImEnd = 257;
 
 /// Ids 0 to 255 are the bytes in the order of the byte-level alphabet; names {"tiny"}.
 /// The template shows tools where there are some; the variable enable_thinking opens or closes a think block.
-std::shared_ptr<const api::ModelText> tiny_text(const api::AnswerHabits& habits = {});
+/// `added` are further control tokens, from id 259 on.
+std::shared_ptr<const api::ModelText> tiny_text(const api::AnswerHabits& habits = {},
+                                                const std::vector<std::string>& added = {});
 
 /// The ids of `text`, as the tokenizer of tiny_text gives them.
 std::vector<text::TokenId> tiny_ids(std::string_view text);

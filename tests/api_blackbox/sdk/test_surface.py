@@ -75,6 +75,32 @@ def test_completion_stream_with_usage(oai, model):
     assert {c.choices[0].index for c in chunks[:-1]} == {0, 1}
 
 
+def test_best_of_beyond_the_batch_is_refused_under_its_own_name(oai, model):
+    with pytest.raises(openai.BadRequestError, match="best_of is 8") as caught:
+        oai.completions.create(model=model, prompt="One two", best_of=8, max_tokens=1)
+    assert caught.value.param == "best_of"
+
+
+def test_ignore_eos_holds_beside_a_strict_tool(oai, model):
+    tool = {"type": "function", "function": {"name": "f", "strict": True, "parameters": {"type": "object", "properties": {}}}}
+    answer = oai.chat.completions.create(model=model, messages=[{"role": "user", "content": "Say hello."}], tools=[tool],
+                                         temperature=0, max_tokens=60, extra_body={"ignore_eos": True})
+    assert (answer.choices[0].finish_reason, answer.usage.completion_tokens) == ("length", 60)
+
+
+def test_allowed_ids_do_not_forbid_what_the_server_forces(oai, model):
+    """The server bounds reasoning at 12 tokens and closes it with tokens that the request does not name."""
+    answer = oai.chat.completions.create(model=model, messages=[{"role": "user", "content": "Say hello."}], temperature=0, max_tokens=30,
+                                         extra_body={"enable_thinking": True, "allowed_token_ids": [28, 29, 30]})
+    assert answer.usage.completion_tokens == 30 and answer.choices[0].message.content
+
+
+def test_a_request_that_leaves_no_token_is_the_clients_fault(oai, model):
+    with pytest.raises(openai.BadRequestError, match="no token is allowed to follow"):
+        oai.chat.completions.create(model=model, messages=[{"role": "user", "content": "Hi."}], max_tokens=8,
+                                    extra_body={"guided_regex": "[ab]+", "allowed_token_ids": [28, 29]})
+
+
 def test_suffix_needs_a_model_that_fills_in(oai, model):
     with pytest.raises(openai.BadRequestError) as caught:
         oai.completions.create(model=model, prompt="def add(", suffix="    return a + b", max_tokens=4)
