@@ -247,7 +247,7 @@ void expect_bits_alone_as_in_batch(DType type, ActivationMode mode, const Case& 
 TEST_P(LinearTest, RowAloneHasTheBitsOfTheRowInTheBatch) {  // D5
   for (const ActivationMode mode : {ActivationMode::kInt8, ActivationMode::kF32}) {
     expect_bits_alone_as_in_batch(GetParam(), mode,
-                                  {{100}, 512, 71, Epilogue::kStore, true, false, false, Inputs::kNormal});
+                                  {{600}, 512, 71, Epilogue::kStore, true, false, false, Inputs::kNormal});
     expect_bits_alone_as_in_batch(
         GetParam(), mode, {{40, 40}, 256, 71, Epilogue::kSiluMul, true, false, false, Inputs::kNormal});
   }

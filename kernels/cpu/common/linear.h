@@ -599,7 +599,11 @@ void run(const met::LinearArgs& args, const Matrices& matrices, const MetCpuCont
   group = group < 1 ? 1 : group;
   if constexpr (K::kTilesAtOnce == 2) group += group % 2;      // pairs stay whole
   if constexpr (K::kUnpacks) group += group % kUnpackedTiles;  // a tile alone would be multiplied twice
-  const std::int64_t groups = (units + group - 1) / group;
+  // Of few rows, which wait for memory, each thread first takes one long stretch: short pieces that threads take in turn end every
+  // stream that the processor reads ahead.
+  const std::int64_t stretch = row_chunks == 1 && ctx->threads > 1 ? fair * 7 / 8 / 2 * 2 : 0;
+  const std::int64_t stretches = stretch > group ? ctx->threads : 0;
+  const std::int64_t groups = stretches + (units - stretches * stretch + group - 1) / group;
 
   // A thread's items ascend, so the matrix is found by walking on.
   std::int64_t e = 0;
@@ -613,8 +617,11 @@ void run(const met::LinearArgs& args, const Matrices& matrices, const MetCpuCont
     const std::int64_t row_begin = matrices.begin[e] + (item - before) % chunks * kRowChunk;
     const std::int64_t row_end =
         row_begin + kRowChunk < matrices.begin[e + 1] ? row_begin + kRowChunk : matrices.begin[e + 1];
-    const std::int64_t unit_begin = (item - before) / chunks * group;
-    const std::int64_t unit_end = unit_begin + group < units ? unit_begin + group : units;
+    const std::int64_t piece = (item - before) / chunks;
+    const std::int64_t unit_begin =
+        piece < stretches ? piece * stretch : stretches * stretch + (piece - stretches) * group;
+    const std::int64_t wanted = unit_begin + (piece < stretches ? stretch : group);
+    const std::int64_t unit_end = wanted < units ? wanted : units;
     multiply_units<K>(args, prepared, static_cast<const std::uint8_t*>(args.weights) + e * matrices.bytes,
                       row_begin, row_end, unit_begin, unit_end, columns, gated);
   }
