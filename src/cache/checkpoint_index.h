@@ -66,6 +66,12 @@ class CheckpointIndex {
     for (const Entry& entry : entries_) count += entry.taken ? 1 : 0;
     return count;
   }
+  /// Slots that hold a checkpoint, or that a step in flight writes to.
+  std::int32_t used() const {
+    std::int32_t count = 0;
+    for (const Entry& entry : entries_) count += entry.taken || entry.published ? 1 : 0;
+    return count;
+  }
   std::int64_t evictions() const { return evictions_; }
 
  private:

@@ -242,6 +242,7 @@ Result<> CudaRunner::enqueue(const scheduler::StepPlan& plan, const scheduler::S
 
 Result<> CudaRunner::settle(const scheduler::StepBatch& batch, scheduler::StepResults& results) {
   if (batch.rows.empty()) return {};
+  results.replayed = options_.graphs && is_decode(batch);
   MET_TRY(device_.synchronize(slots_[settled_++ % kSlots].done));
   MET_TRY(samplers_->settle(batch, results));
   for (std::size_t i = 0; i < batch.samples.size(); ++i) masks_->accept(batch.samples[i], results.samples[i]);

@@ -251,6 +251,7 @@ void HostRunner::finish_logits(std::size_t rows) {
 Result<> HostRunner::settle(const scheduler::StepBatch& batch, scheduler::StepResults& results) {
   MET_TRY(device_.synchronize(stream_));
   results.swap_us = swap_us_;
+  results.replayed = graph_.has_value();
   if (!host_logits_.empty() && !batch.logits.empty())
     MET_TRY(device_.copy_to_host(
         host_logits_.data(), buffers_.logits,

@@ -130,6 +130,7 @@ struct StepResults {
   std::vector<SampleResult> samples;
   std::vector<PositionLogprobs> prompt_logprobs;
   std::int64_t swap_us = 0;  ///< what its swap copies took; 0: not measured
+  bool replayed = false;     ///< it was a captured graph, not kernel by kernel (G6)
 };
 
 /// Called from one thread only. A returned error is a device failure: the engine stops and the process ends

@@ -406,6 +406,13 @@ void EngineLoop::publish_numbers() {
   numbers_.blocks_referenced = pool.referenced();
   numbers_.swap_blocks_used = host_slots_.total() - host_slots_.free();
   numbers_.disk_blocks_used = disk_slots_.total() - disk_slots_.free();
+  if (config_.plan.recurrent.on) {  // a device row is a state slot
+    numbers_.state_slots_total = config_.plan.max_batch_size;
+    numbers_.state_slots_used = numbers_.state_slots_total - std::ssize(device_rows_);
+    numbers_.checkpoint_slots_total = checkpoints_.slots();
+    numbers_.checkpoint_slots_used = checkpoints_.used();
+    numbers_.stats.checkpoints_evicted = checkpoints_.evictions();
+  }
   numbers_.now_us = now_us_;
   numbers_.stats.tokens[static_cast<std::size_t>(TokenClass::kOvershoot)] = numbers_.overshoot_tokens;
   auto& waits = numbers_.stats.waits;

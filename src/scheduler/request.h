@@ -129,6 +129,9 @@ struct Statistics {
   std::int64_t spill_failures = 0;
   std::int64_t checkpoints_stored = 0;  ///< of recurrent state (H4)
   std::int64_t checkpoints_restored = 0;
+  std::int64_t checkpoints_evicted = 0;
+  std::int64_t steps_replayed = 0;  ///< captured graphs (G6)
+  std::int64_t steps_eager = 0;     ///< kernel by kernel
   std::array<std::int64_t, kWaitReasons>
       async_drains{};  ///< at depth 2: ticks without a step behind the one in flight, by why (E8)
   std::int64_t async_rows_held = 0;  ///< and rows left out of a step for a token in flight
@@ -168,6 +171,11 @@ struct Snapshot {
   std::int64_t blocks_referenced = 0;
   std::int64_t swap_blocks_used = 0;  ///< places of the host pool
   std::int64_t disk_blocks_used = 0;
+  std::int64_t state_slots_used =
+      0;  ///< of device rows, where the model has recurrent state; else none are counted
+  std::int64_t state_slots_total = 0;
+  std::int64_t checkpoint_slots_used = 0;
+  std::int64_t checkpoint_slots_total = 0;
   std::int64_t preemptions = 0;
   std::int64_t steps = 0;
   std::int64_t ticks = 0;

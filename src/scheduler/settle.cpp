@@ -167,6 +167,7 @@ void EngineLoop::observe_step(const StepSlot& slot) {
   const std::int64_t step_us = slot.done_us - began_us;
   costs_.observe(plan, step_us, slot.results.swap_us);
   if (plan.rows.empty()) return;
+  ++(slot.results.replayed ? stats.steps_replayed : stats.steps_eager);
   const std::int64_t prefill = plan.tokens.prefill + plan.tokens.recomputed;
   (prefill == 0            ? stats.step_decode
    : plan.decode_rows == 0 ? stats.step_prefill

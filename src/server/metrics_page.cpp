@@ -68,6 +68,12 @@ void add_load(const Snapshot& s, const Services& met, PrometheusPage& page) {
   page.value("met_blocks", number(s.blocks_free), {{"group", "0"}, {"state", "free"}});
   page.value("met_blocks", number(s.blocks_evictable), {{"group", "0"}, {"state", "evictable"}});
   page.value("met_blocks", number(s.blocks_referenced), {{"group", "0"}, {"state", "referenced"}});
+  const std::int64_t checkpoints = s.checkpoint_slots_used;
+  page.value("met_state_slots", number(s.state_slots_used), {{"state", "used"}});
+  page.value("met_state_slots", number(s.state_slots_total - s.state_slots_used), {{"state", "free"}});
+  page.value("met_state_slots", number(checkpoints), {{"state", "checkpoint"}});
+  page.value("met_state_slots", number(s.checkpoint_slots_total - checkpoints),
+             {{"state", "checkpoint_free"}});
   page.value("met_sequences", number(s.prefilling), {{"state", "prefilling"}});
   page.value("met_sequences", number(s.running - s.prefilling), {{"state", "decoding"}});
   page.value("met_sequences", number(s.waiting - s.parked - s.swapped), {{"state", "queued"}});
@@ -97,6 +103,12 @@ void add_work(const Snapshot& s, PrometheusPage& page) {
   page.value("met_overshoot_tokens_total", static_cast<double>(s.overshoot_tokens));
   page.value("met_ticks_total", static_cast<double>(s.ticks));
   page.value("met_steps_total", static_cast<double>(s.steps));
+  page.value("met_graph_steps_total", static_cast<double>(stats.steps_replayed), {{"path", "replay"}});
+  page.value("met_graph_steps_total", static_cast<double>(stats.steps_eager), {{"path", "eager"}});
+  page.value("met_checkpoints_total", static_cast<double>(stats.checkpoints_stored), {{"event", "store"}});
+  page.value("met_checkpoints_total", static_cast<double>(stats.checkpoints_restored),
+             {{"event", "restore"}});
+  page.value("met_checkpoints_total", static_cast<double>(stats.checkpoints_evicted), {{"event", "evict"}});
   page.value("met_evictions_total", static_cast<double>(stats.evictions));
   by_class<scheduler::WaitReason>(page, "met_wait_reasons", "reason", stats.waits);
   by_class<scheduler::WaitReason>(page, "met_async_drains_total", "reason", stats.async_drains);

@@ -17,11 +17,12 @@ constexpr layers::cuda::testing::TinySizes kSizes{.heads = 16, .kv_heads = 8};
 
 class CudaRunnerTest : public testing::Test {
  protected:
-  void make(bool batch_invariant) {
+  void make(bool batch_invariant, bool graphs = true) {
     const RunnerOptions options{.limits = {.tokens = 64, .rows = 64, .logits = 64, .table = 64 * 128},
                                 .positions = 2048,
                                 .blocks = 256,
                                 .cache = {.type = DType::kBF16},
+                                .graphs = graphs,
                                 .batch_invariant = batch_invariant};
     auto decoder =
         layers::cuda::Decoder::make(device_, config_, layers::cuda::testing::tiny_weights(device_, kSizes),
@@ -49,6 +50,7 @@ class CudaRunnerTest : public testing::Test {
     const auto enqueued = runner_->enqueue({}, batch);
     EXPECT_TRUE(enqueued) << enqueued.error().message;
     EXPECT_TRUE(runner_->settle(batch, results));
+    replayed_ = results.replayed;
     std::vector<std::string> out;
     for (; seen_ < device_.launches().size(); ++seen_)
       if (device_.launches()[seen_].module.starts_with("decode_attention"))
@@ -60,6 +62,7 @@ class CudaRunnerTest : public testing::Test {
   const config::ModelConfig config_ = layers::cuda::testing::tiny_config(kSizes);
   std::unique_ptr<ModelRunner> runner_;
   std::size_t seen_ = 0;
+  bool replayed_ = false;
 };
 
 TEST_F(CudaRunnerTest, ALongRowTakesItsStepToTheOtherGraph) {
@@ -79,6 +82,14 @@ TEST_F(CudaRunnerTest, BatchInvariantStepsHaveOneForm) {
   EXPECT_THAT(step({7}), ElementsAre()) << "captured at start";
   EXPECT_THAT(step({7, 8}), ElementsAre("decode_attention"));
   EXPECT_THAT(step({700, 8}), ElementsAre());
+}
+
+TEST_F(CudaRunnerTest, AStepSaysWhetherItWasAGraph) {  // G6
+  for (const bool graphs : {true, false}) {
+    make(/*batch_invariant=*/false, graphs);
+    step({7});
+    EXPECT_EQ(replayed_, graphs);
+  }
 }
 
 }  // namespace

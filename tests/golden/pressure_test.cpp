@@ -161,6 +161,8 @@ TEST(Pressure, EightStreamsInAPoolForOneAndAHalfAreTheirSoloRuns) {
     EXPECT_EQ(numbers.stats.disk_in_bytes > 0, c.disk_blocks > 0) << c.name;
     EXPECT_LE(again * 100, all * 15) << c.name;
     EXPECT_EQ(numbers.stats.spill_failures, 0);
+    EXPECT_GT(numbers.stats.steps_replayed, 0);
+    EXPECT_EQ(numbers.stats.steps_eager, 0) << "the CPU replays every step";
   }
 }
 

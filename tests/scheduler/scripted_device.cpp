@@ -75,6 +75,7 @@ Result<> ScriptedDevice::enqueue(const StepPlan& plan, const StepBatch& batch) {
   if (const auto at = script_.step_us_at.find(steps_); at != script_.step_us_at.end()) us = at->second;
   last_done_us_ = std::max(clock_.now_us(), last_done_us_) + us;
   done.done_us = last_done_us_;
+  done.replayed = batch.decode_rows == std::ssize(batch.rows);
   done.failed = steps_++ == script_.fails_at;
   in_flight_.push_back(std::move(done));
   return {};
@@ -139,6 +140,7 @@ Result<> ScriptedDevice::settle(const StepBatch& batch, StepResults& results) {
   results.samples = done.samples;
   results.prompt_logprobs = done.prompt_logprobs;
   results.swap_us = done.swap_us;
+  results.replayed = done.replayed;
   return {};
 }
 

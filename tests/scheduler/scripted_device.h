@@ -60,6 +60,7 @@ class ScriptedDevice final : public Device {
     std::vector<SampleResult> samples;
     std::vector<PositionLogprobs> prompt_logprobs;
     std::int64_t swap_us = 0;
+    bool replayed = false;  ///< as a GPU does: decode alone
     bool failed = false;
   };
 

@@ -101,6 +101,13 @@ TEST(State, TheLeastRecentCheckpointIsGivenUp) {  // H7
   EXPECT_EQ(met.got("a2").terminal->cached, 20);
   EXPECT_EQ(met.got("a3").terminal->cached, 20);
   EXPECT_EQ(met.got("b2").terminal->cached, 0);
+  const Snapshot& numbers = met.loop().snapshot();
+  EXPECT_EQ(numbers.stats.checkpoints_stored, 4) << "a, b, c, b again";
+  EXPECT_EQ(numbers.stats.checkpoints_evicted, 2) << "b for c, c for b";
+  EXPECT_EQ(numbers.checkpoint_slots_used, 2);
+  EXPECT_EQ(numbers.checkpoint_slots_total, 2);
+  EXPECT_EQ(numbers.state_slots_used, 0);
+  EXPECT_EQ(numbers.state_slots_total, 4);
   expect_solo(met);
 }
 

@@ -94,6 +94,12 @@ TEST(Metrics, LivePagesPassTheLintAndHoldEveryMetricOfTheTable) {  // O1
   const std::string after = met.ask(get("/metrics")).body;
   EXPECT_THAT(lint(after, before), IsEmpty());
   EXPECT_THAT(after, HasSubstr("vllm:generation_tokens_total{model_name=\"tiny\"} 6\n"));
+  EXPECT_THAT(after, HasSubstr("met_graph_steps_total{model_name=\"tiny\",path=\"replay\"} 4\n"));
+  EXPECT_THAT(after, HasSubstr("met_graph_steps_total{model_name=\"tiny\",path=\"eager\"} 2\n"));
+  EXPECT_THAT(after, HasSubstr("met_state_slots{model_name=\"tiny\",state=\"free\"} 0\n"))
+      << "no recurrent state";
+  EXPECT_THAT(after, HasSubstr("met_checkpoints_total{model_name=\"tiny\",event=\"store\"} 0\n"));
+  for (const char* absent : {"lora", "spec_decode"}) EXPECT_FALSE(after.contains(absent)) << absent;
   EXPECT_THAT(after, HasSubstr("vllm:request_max_num_generation_tokens_count{model_name=\"tiny\"} 2\n"));
   EXPECT_THAT(
       after,
@@ -121,7 +127,8 @@ TEST(Metrics, TheDashboardAsksForNothingThatIsNotExported) {
       EXPECT_TRUE(page.contains("\n" + i->str() + "{")) << expression;
     }
     for (std::sregex_iterator i(expression.begin(), expression.end(), grouped), end; i != end; ++i)
-      for (const auto& label : {"state", "reason", "finished_reason", "class", "source", "limit", "kind"})
+      for (const auto& label :
+           {"state", "reason", "finished_reason", "class", "source", "limit", "kind", "path", "event"})
         if ((*i)[1].str().find(label) != std::string::npos) {
           EXPECT_TRUE(page.contains(std::string(label) + "=\"")) << expression;
         }
