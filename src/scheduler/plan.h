@@ -153,7 +153,7 @@ struct CostModel {
   std::int64_t disk_block_ns = 0;     ///< a block from there to disk and back
 };
 
-/// What a reservation may grow by (S26).
+/// What entries are held to (S26).
 struct RecentWork {
   std::int64_t computed = 0;    ///< tokens, of all classes
   std::int64_t recomputed = 0;  ///< of them

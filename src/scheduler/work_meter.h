@@ -1,4 +1,4 @@
-// What was computed lately and how much of it again, and how long answers turn out: what a reservation may grow by (S26).
+// What was computed lately and how much of it again, and how long answers turn out: what entries are held to (S26).
 #pragma once
 
 #include <cstdint>
