@@ -305,13 +305,16 @@ class Planning {
 
   // ---- resumes and admissions: S6 to S9, S18
 
+  /// Blocks that live sequence i has behind this step, with those that it shares or will share with the one it forks from.
+  std::int64_t has(std::size_t i) const {
+    const LiveView& s = view_.live[i];
+    return (s.fork_from >= 0 ? s.fork_len / config_.block_tokens : held(i)) + scratch_.growth[i];
+  }
+
   void sum_reserved() {
     for (std::size_t i = 0; i < view_.live.size(); ++i) {
       const LiveView& s = view_.live[i];
-      const bool unforked = s.fork_from >= 0 && scratch_.advanced[i] == 0;
-      const std::int64_t has = unforked ? s.fork_len / config_.block_tokens : held(i);
-      const std::int64_t forked = s.fork_from >= 0 && !unforked ? s.fork_len / config_.block_tokens : 0;
-      reserved_ += std::max<std::int64_t>(0, s.reserve_blocks - has - forked - scratch_.growth[i]);
+      reserved_ += std::max<std::int64_t>(0, s.reserve_blocks - has(i));
     }
   }
 
@@ -326,7 +329,7 @@ class Planning {
 
   /// S26: entries are held to what the live sequences are expected to grow to, each until its end.
   void foresee() {
-    if (view_.work.outputs == 0) return;
+    if (view_.work.outputs == 0 || (view_.parked.empty() && view_.queued.empty())) return;
     foresees_ = true;
     foreseen_room_ = available_;
     scratch_.courses.clear();
@@ -335,10 +338,8 @@ class Planning {
       const LiveView& s = view_.live[i];
       const std::int64_t had = s.len - s.prompt_len;
       const std::int64_t left = std::min(s.outputs_max - had, outputs_behind(had, view_.work.outputs));
-      const bool unforked = s.fork_from >= 0 && scratch_.advanced[i] == 0;
-      const std::int64_t has = unforked ? s.fork_len / config_.block_tokens : held(i);
-      const std::int64_t growth = scratch_.growth[i];
-      scratch_.courses.add({left, s.len, has + growth, std::ranges::count_if(s.blocks, alone) + growth});
+      const std::int64_t owned = std::ranges::count_if(s.blocks, alone) + scratch_.growth[i];
+      scratch_.courses.add({.left = left, .len = s.len, .held = has(i), .owned = owned});
     }
   }
 

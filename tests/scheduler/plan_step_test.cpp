@@ -154,6 +154,21 @@ TEST(PlanStep, ReservesForTheWatermarkAndNotForTheHit) {  // S7
   }
 }
 
+TEST(PlanStep, AForkOfThisStepIsForeseenWithTheBlocksThatItShares) {  // S26, B6
+  State state;
+  state.refs = {0};
+  state.decoding(0, 162);
+  state.live[0].prompt_len = 161;
+  state.tables.emplace_back();
+  state.live.push_back(
+      {.seq = 1, .fork_from = 0, .fork_len = 160, .prompt_len = 161, .len = 161, .outputs_max = 20});
+  state.queued.push_back({.seq = 2, .prompt_len = 32, .len = 32, .outputs_left = 5});
+  state.view.work = {.computed = 1000, .recomputed = 500, .outputs = 20};
+  const StepPlan plan = plan_of(state.finish(/*free=*/8, 5), config_of(8, 300));
+  EXPECT_EQ(plan.forks.size(), 1U);
+  EXPECT_EQ(plan.admit.size(), 1U);
+}
+
 TEST(PlanStep, AMixedStepIsAtMostTwiceADecodeStep) {  // S5
   PlanConfig config = config_of(8, 4000);
   config.mixed_prefill_tokens = 1024;
