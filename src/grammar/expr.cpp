@@ -323,7 +323,7 @@ class Printer {
         out_ += '\\';
         out_ += c;
       } else if (byte < 0x20 || byte == 0x7F) {
-        print_escaped("\\x%02X", byte);
+        print_escaped("\\u%04X", byte);  // \x takes all the digits that follow, those of the text too
       } else {
         out_ += c;
       }

@@ -65,6 +65,15 @@ TEST(GrammarCompiler, ChoicesAndEbnf) {
   ASSERT_TRUE(choice) << choice.error().message;
   for (const char* good : {"a", "ab", "größer \"x\"\n"}) EXPECT_TRUE(test::accepts(**choice, good)) << good;
   for (const char* bad : {"", "abc", "b"}) EXPECT_FALSE(test::accepts(**choice, bad)) << bad;
+  for (const char* control : {"a\nb", "\nFace", "x\tabc",
+                              "\x7F"
+                              "0",
+                              "\x01"
+                              "f0"}) {  // hexadecimal digits follow
+    const Compiled lines = compile(compiler, Kind::kChoice, json::Array{control});
+    ASSERT_TRUE(lines) << lines.error().message;
+    EXPECT_TRUE(test::accepts(**lines, control)) << control;
+  }
   EXPECT_FALSE(compile(compiler, Kind::kChoice, json::Array{}));
   EXPECT_FALSE(compile(compiler, Kind::kChoice, json::Array{1}));
 
