@@ -411,13 +411,14 @@ void Connection::OneExchange::offer(std::string_view bytes) {
   }
   frames_ += pending_head_;
   pending_head_.clear();
-  if (chunked_) {
+  const bool framed = chunked_ && !bytes.empty();  // a chunk of no bytes would be the last one
+  if (framed) {
     char hex[20];
     frames_.append(hex, std::to_chars(hex, hex + sizeof hex, bytes.size(), 16).ptr);
     frames_ += "\r\n";
   }
   frames_ += bytes;
-  if (chunked_) frames_ += "\r\n";
+  if (framed) frames_ += "\r\n";
   if (!is_linked()) c_.outbox_.add(*this, c_.loop_);
 }
 
@@ -438,6 +439,7 @@ awaitable<bool> Connection::OneExchange::flush() {
 }
 
 awaitable<bool> Connection::OneExchange::end_stream() {
+  if (!pending_head_.empty()) offer({});  // a stream without events has a head all the same
   if (is_linked()) unlink();
   const std::string_view end = chunked_ ? "0\r\n\r\n" : "";
   if (!gone_ && unsent().size() + end.size() > 0) {

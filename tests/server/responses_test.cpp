@@ -194,6 +194,13 @@ TEST(Background, AStreamIsTakenUpAgain) {
   const auto whole = events_of(met.ask(get(path + "?stream=true")).body);
   EXPECT_EQ(at(whole.front(), "sequence_number").as_int(), 0);
   EXPECT_EQ(whole.size(), resumed.size() + 4);
+  Client late(met.port());  // one that has seen the last event: no events, and the connection goes on
+  late.send(get(path + "?stream=true&starting_after=1000") + get("/health"));
+  for (const char* what : {"events", "health"}) {
+    const auto answer = late.answer();
+    ASSERT_TRUE(answer) << what;
+    EXPECT_EQ(answer->status, 200) << what;
+  }
   EXPECT_EQ(at(ask(met, get(path)), "status"), json::Value("completed"));
 }
 
