@@ -324,7 +324,9 @@ awaitable<void> Connection::linger() {
 }
 
 awaitable<error_code> Connection::write_all(std::string_view a, std::string_view b) {
-  const std::array<asio::const_buffer, 2> buffers = {asio::buffer(a.data(), a.size()),
+  // Three, of which one is empty: of an array of two Asio keeps the first when it is written, and Beast's TLS takes no
+  // byte of what stands behind an empty buffer and is longer than 16 KiB.
+  const std::array<asio::const_buffer, 3> buffers = {asio::buffer(a.data(), a.size()),
                                                      asio::buffer(b.data(), b.size())};
   stream_.expires_after(limits_.write);
   const auto [code, size] = co_await asio::async_write(stream_, buffers, kTuple);

@@ -84,6 +84,22 @@ TEST_F(TlsTest, AnswersAndStreamsAreThoseOfPlainHttp) {
   }
 }
 
+TEST_F(TlsTest, AnswersOfManyRecordsArrive) {
+  Served met({}, flags());
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    TlsClient client(met.port(), own_, {.version = version});
+    for (std::size_t size : {100, 8000, 16384, 16385, 40000, 1000000}) {  // a record holds 16 KiB
+      client.send(post("/tokenize", R"({"prompt":")" + std::string(size, 'a') + R"("})") + get("/health"));
+      for (const std::size_t least : {size, std::size_t{1}}) {
+        const auto answer = client.answer();
+        ASSERT_TRUE(answer) << size;
+        EXPECT_EQ(answer->status, 200) << answer->body.substr(0, 200);
+        EXPECT_GE(answer->body.size(), least);
+      }
+    }
+  }
+}
+
 TEST_F(TlsTest, RequestsArriveInAnyPieces) {
   Served met({}, flags());
   TlsClient client(met.port(), own_);
