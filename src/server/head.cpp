@@ -45,6 +45,9 @@ std::optional<api::ApiError> check_framing(const Head& head) {
   for (const auto& [name, value] : head.headers)
     if (value.find_first_of(std::string_view("\0\r\n", 3)) != std::string::npos)
       return refuse(400, "a header value holds a control character");
+  if (const auto coding = head.header("content-encoding");
+      head.count("content-encoding") > 1 || (!coding.empty() && !equal_ignoring_case(coding, "identity")))
+    return refuse(415, "Content-Encoding is not supported: send the body as it is");
   const std::size_t lengths = head.count("content-length");
   const std::size_t codings = head.count("transfer-encoding");
   if (lengths + codings > 1)

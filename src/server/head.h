@@ -29,7 +29,7 @@ struct Head {
 bool equal_ignoring_case(std::string_view a, std::string_view b);
 
 /// Host, lengths and transfer codings (RFC 9112, sections 3.2, 6.1 and 6.3): refuses what two parties could
-/// read differently. The connection closes after such a refusal.
+/// read differently, and bodies in a content coding (RFC 9110, section 15.5.16). The connection closes after such a refusal.
 std::optional<api::ApiError> check_framing(const Head& head);
 
 /// Takes path and query from a request target: origin form, absolute form, or "*". False: none of these.

@@ -13,6 +13,17 @@ using ::testing::HasSubstr;
 
 constexpr std::string_view kChat = "/v1/chat/completions";
 
+TEST(Http, CompressedBodiesAreRefusedByName) {
+  Served met;
+  const std::string body = chat_body();
+  for (const auto& [coding, status] : {std::pair{"gzip", 415}, {"br, gzip", 415}, {"identity", 200}}) {
+    const Answer answer = met.ask(concat("POST ", kChat, " HTTP/1.1\r\nHost: a\r\nContent-Encoding: ", coding,
+                                         "\r\nContent-Length: ", body.size(), "\r\n\r\n", body));
+    EXPECT_EQ(answer.status, status) << coding;
+    EXPECT_EQ(answer.body.contains("Content-Encoding"), status == 415) << answer.body;
+  }
+}
+
 TEST(Http, AmbiguousLengthsAreRefusedAndTheConnectionCloses) {
   Served met;
   for (const std::vector<std::string>& headers :
