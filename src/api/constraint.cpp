@@ -99,16 +99,17 @@ Result<std::shared_ptr<const sampling::Constraint>> output_constraint(const Gene
     const grammar::Start start = at_once ? grammar::Start{} : grammar_start(format);
     MET_ASSIGN(constraint, model.grammars->compile(*spec, start, request.stop_token_ids));
   }
-  if (bounds_thinking(request, model, format))
-    return thinking_budget_constraint(*thinking_budget(request, model), format.reasoning, format.start,
-                                      model.tokenizer, std::move(constraint));
+  if (const auto budget = thinking_bound(request, model, format))
+    return thinking_budget_constraint(*budget, format.reasoning, format.start, model.tokenizer,
+                                      std::move(constraint));
   return constraint;
 }
 
-bool bounds_thinking(const GenerationRequest& request, const ModelText& model,
-                     const text::AnswerFormat& format) {
-  return request.prompts.empty() && format.start != text::ReasoningStart::kClosed &&
-         format.reasoning != text::ReasoningFormat::kNone && thinking_budget(request, model).has_value();
+std::optional<std::int64_t> thinking_bound(const GenerationRequest& request, const ModelText& model,
+                                           const text::AnswerFormat& format) {
+  const bool thinks = request.prompts.empty() && format.start != text::ReasoningStart::kClosed &&
+                      format.reasoning != text::ReasoningFormat::kNone;
+  return thinks ? thinking_budget(request, model) : std::nullopt;
 }
 
 }  // namespace met::api

@@ -2,6 +2,7 @@
 // must end.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -24,8 +25,8 @@ Result<std::shared_ptr<const sampling::Constraint>> output_constraint(const Gene
                                                                       const ModelText& model,
                                                                       const text::AnswerFormat& format);
 
-/// Whether a budget of reasoning is part of it.
-bool bounds_thinking(const GenerationRequest& request, const ModelText& model,
-                     const text::AnswerFormat& format);
+/// The budget of reasoning, in tokens, that is part of it; nullopt: none is.
+std::optional<std::int64_t> thinking_bound(const GenerationRequest& request, const ModelText& model,
+                                           const text::AnswerFormat& format);
 
 }  // namespace met::api

@@ -39,7 +39,6 @@ class EosLast final : public sampling::Constraint {
   std::unique_ptr<sampling::ConstraintState> begin() const override {
     return std::make_unique<State>(inner_->begin(), eos_ids_);
   }
-  bool completes() const override { return inner_->completes(); }
 
  private:
   std::shared_ptr<const sampling::Constraint> inner_;

@@ -214,7 +214,7 @@ std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, cons
   }
   out.sampling = sampling_of(request, model.tokenizer);
   MET_ASSIGN(out.constraint, output_constraint(request, model, out.format));
-  if (!out.sampling.allowed_token_ids.empty() && bounds_thinking(request, model, out.format))
+  if (!out.sampling.allowed_token_ids.empty() && thinking_bound(request, model, out.format))
     for (const TokenId id : closing_ids(out.format.reasoning, model.tokenizer))
       out.sampling.allowed_token_ids.push_back(id);
   const bool completes = out.constraint != nullptr && out.constraint->completes();
