@@ -276,6 +276,8 @@ Places run(const RegexNode& r, const std::u32string& text, const Places& from) {
 Node spell(const CharSet& set, Spelling spelling) {
   if (spelling == Spelling::kPlain) return chars(set);
   if (spelling == Spelling::kWithoutBar) return chars(set.intersect(CharSet{{'|', '|'}}.complement()));
+  if (spelling == Spelling::kTagText)
+    return chars(set.intersect(CharSet{{'\r', '\r'}, {'<', '<'}}.complement()));
   struct Escape {
     char32_t point;
     const char* text;
@@ -283,7 +285,10 @@ Node spell(const CharSet& set, Spelling spelling) {
   static constexpr Escape kEscapes[] = {{'"', "\\\""}, {'\\', "\\\\"}, {'\b', "\\b"}, {'\f', "\\f"},
                                         {'\n', "\\n"}, {'\r', "\\r"},  {'\t', "\\t"}};
   static const CharSet plain = CharSet{{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}.complement();
-  std::vector<Node> out{chars(set.intersect(plain))};
+  const bool tagged = spelling == Spelling::kTaggedJson;
+  std::vector<Node> out{
+      chars(set.intersect(tagged ? plain.intersect(CharSet{{'<', '<'}}.complement()) : plain))};
+  if (tagged && set.contains('<')) out.push_back(text("\\u003c"));
   for (const Escape& escape : kEscapes)
     if (set.contains(escape.point)) out.push_back(text(escape.text));
   return any(std::move(out));

@@ -33,6 +33,8 @@ enum class Spelling {
   kPlain,       ///< as it is
   kJsonString,  ///< as inside a JSON string: quotes, backslashes and control characters as short escapes
   kWithoutBar,  ///< as it is, but for "|", which no class offers
+  kTagText,     ///< as it is, but for "<" and carriage returns, which no class offers
+  kTaggedJson,  ///< as kJsonString, but for "<", which is \u003c
 };
 
 /// What a pattern without anchors means. With an anchor on one side, the other side is open in all of them.

@@ -18,7 +18,8 @@ using V = json::Value;
 constexpr std::size_t kRulesMax = 30'000;
 constexpr std::size_t kPrefixMax = 500;
 
-/// The types whose words a shape uses where it names no type: who writes `properties` means an object.
+}  // namespace
+
 unsigned meant_types(const Shape& s) {
   if (s.types != kEveryType) return s.types;
   unsigned out = 0;
@@ -31,14 +32,17 @@ unsigned meant_types(const Shape& s) {
   return out == 0 ? unsigned{kEveryType} : out;
 }
 
-}  // namespace
-
 Node SchemaLowering::number(bool whole) {
   return whole ? shared("integer", any_integer) : shared("number", any_number);
 }
 
 Node SchemaLowering::member(const Node& key, const Node& value) {
   return all({key, blank(), text(":"), blank(), value});
+}
+
+Result<Node> SchemaLowering::json_member(const Node& key, const Together& schemas) {
+  MET_ASSIGN(const Node content, value(schemas));
+  return member(key, content);
 }
 
 Node SchemaLowering::any_value() {
@@ -128,18 +132,20 @@ Result<Node> SchemaLowering::listed_values(const Shape& s, const std::string& wh
   return any(std::move(out));
 }
 
-Result<Node> SchemaLowering::string_value(const Shape& s, const std::string& where) {
+Result<Node> SchemaLowering::string_value(const Shape& s, const std::string& where, bool in_tag) {
   if (s.max_length != kNoEnd && s.max_length < s.min_length) return never();
   const bool bounded = s.min_length > 0 || s.max_length != kNoEnd;
   if (s.pattern && s.format)
     return unsupported(where + "/format", "a format and a pattern of one string cannot be enforced together");
   if (!s.pattern && !s.format) {
+    if (in_tag) return tag_string(s.min_length, s.max_length);
     return bounded ? bounded_string(s.min_length, s.max_length) : any_string();
   }
   const std::string place = where + (s.pattern ? "/pattern" : "/format");
   auto regex = parse_regex(s.pattern ? std::string_view(*s.pattern) : *format_pattern(*s.format));
   if (!regex) return fail(regex.error().code, regex.error().message, place);
-  auto value = pattern_string(*regex, s.min_length, s.max_length);
+  auto value = in_tag ? tag_pattern(*regex, s.min_length, s.max_length)
+                      : pattern_string(*regex, s.min_length, s.max_length);
   if (!value) return fail(value.error().code, value.error().message, place);
   return value;
 }
@@ -192,7 +198,7 @@ Result<Node> SchemaLowering::arguments(const Together& schemas) {
     if ((one.types & kObject) == 0) continue;
     if (one.values) return unsupported(where + "/enum", "arguments that are listed whole cannot be written");
     MET_ASSIGN(Node node,
-               style_ == Style::kPython ? keyword_arguments(one, where) : object_value(one, where));
+               style_ == Style::kGemma4 ? object_value(one, where) : keyword_arguments(one, where));
     out.push_back(std::move(node));
   }
   if (out.empty()) return invalid(where, "arguments must be an object");

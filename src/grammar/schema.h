@@ -14,10 +14,13 @@
 
 namespace met::grammar {
 
+/// The types whose words a shape uses where it names no type: who writes `properties` means an object.
+unsigned meant_types(const Shape& shape);
+
 class SchemaLowering {
  public:
   SchemaLowering(const json::Value& document, Style style)
-      : reader_(document), document_(document), style_(style) {}
+      : reader_(document), document_(document), style_(style), tag_(tag_spelling(style)) {}
   Result<std::string> run();
 
  private:
@@ -27,7 +30,8 @@ class SchemaLowering {
   Result<> define(const Together& schemas, int number);
   Result<Node> shape(const Shape& shape, const Together& schemas);
   Result<Node> listed_values(const Shape& shape, const std::string& where);
-  Result<Node> string_value(const Shape& shape, const std::string& where);
+  /// `in_tag`: as a parameter's whole value in its tag.
+  Result<Node> string_value(const Shape& shape, const std::string& where, bool in_tag = false);
   Result<Node> array_value(const Shape& shape, const std::string& where);
   /// A call's arguments.
   Result<Node> arguments(const Together& schemas);
@@ -47,6 +51,16 @@ class SchemaLowering {
   Result<> add_others(const Shape& shape, const std::string& where, Members& out);
   Result<Node> member_list(const Shape& shape, const Members& members, const std::string& where);
 
+  // schema_tags.cpp
+  /// One parameter of the outermost object where that is no JSON object.
+  Result<Node> argument(const Node& name, const Together& schemas);
+  /// What may stand in a parameter's tag behind its name.
+  Result<Node> tag_value(const Together& schemas);
+  Node tag_string(std::int64_t least, std::int64_t most);
+  Result<Node> tag_pattern(const RegexNode& regex, std::int64_t least, std::int64_t most);
+  Result<Node> tag_literal(const std::string& value, const std::string& where);
+  Node edged(Node text_node) const;
+
   // schema_style.cpp: what depends on the style
   Result<Node> literal(const V& value, const std::string& where);
   /// One string as a value.
@@ -64,16 +78,24 @@ class SchemaLowering {
   // Rules that every document shares, made when first used.
   Node blank();
   Node comma();
+  /// Between members; `arguments`: of the outermost object where that is no JSON object.
+  Node separator(bool arguments) { return arguments && tag_ != nullptr ? blank() : comma(); }
+  /// Characters of a JSON string that stand as they are, wherever they stand.
+  CharSet plain_chars() const;
+  Node json_char() const;
+  std::string json_text(const V& value) const;
   Node any_string();
   Node any_value();
   Node any_object();
   Node any_array();
   Node number(bool whole);
   Node member(const Node& key, const Node& value);
+  Result<Node> json_member(const Node& key, const Together& schemas);
 
   SchemaReader reader_;
   const V& document_;
   Style style_;
+  const TagSpelling* tag_;
   Rules rules_;
   std::map<Together, int> known_;
   std::vector<std::pair<Together, int>> open_;  ///< rules that have no body yet
@@ -88,6 +110,14 @@ class SchemaLowering {
     return rule(number);
   }
 };
+
+/// At least `least` times a character of `alphabet` or an `escape`, without any of `markers`: each begins with a
+/// "<" and has no other. A beginning of a marker that another character ends counts as one.
+Node text_without(const std::vector<std::string_view>& markers, const CharSet& alphabet, const Node& escape,
+                  std::int64_t least = 0);
+
+/// Whether a part of it is the one character `point` and nothing else.
+bool asks_for(const RegexNode& regex, char32_t point);
 
 /// Keys of characters of `plain` that are none of `names`, as texts inside quotes; `more` is any text of such
 /// characters.

@@ -9,6 +9,7 @@
 #include "core/utf8.h"
 #include "grammar/regex.h"
 #include "grammar/schema.h"
+#include "grammar/trie.h"
 
 namespace met::grammar {
 namespace {
@@ -24,23 +25,6 @@ constexpr std::size_t kRunMax = 16;
 bool is_closed(const Together& schemas) {
   return std::ranges::find(schemas, &SchemaReader::nothing()) != schemas.end() ||
          std::ranges::any_of(schemas, [](const V* s) { return s->is_bool() && !s->as_bool(); });
-}
-
-/// Names by their next character.
-struct Trie {
-  bool ends = false;
-  std::map<char32_t, Trie> next;
-};
-
-void insert(Trie& root, std::string_view name, const CharSet& plain) {
-  Trie* at = &root;
-  while (!name.empty()) {
-    const utf8::Decoded decoded = utf8::decode(name);
-    if (!plain.contains(decoded.code_point)) return;  // no plain key equals it
-    at = &at->next[decoded.code_point];
-    name.remove_prefix(decoded.length);
-  }
-  at->ends = true;
 }
 
 /// `more`: any text of characters of `plain`.
@@ -75,7 +59,7 @@ struct SchemaLowering::Members {
   std::vector<One> declared;
   std::int64_t required = 0;
   Node more = never();    ///< any other member
-  bool keywords = false;  ///< they are a Python call's
+  bool keywords = false;  ///< they are arguments of a call that is no JSON object
 };
 
 Result<> SchemaLowering::add_declared(const Shape& s, const std::string& where, Members& out) {
@@ -93,9 +77,8 @@ Result<> SchemaLowering::add_declared(const Shape& s, const std::string& where, 
     }
     const Together schemas = s.about(name, index.find(name));
     if (named && !is_closed(schemas)) {
-      MET_ASSIGN(const Node content, value(schemas));
       MET_ASSIGN(const Node name_node, key(name, where, out.keywords));
-      node = out.keywords ? all({name_node, text("="), content}) : member(name_node, content);
+      MET_ASSIGN(node, out.keywords ? argument(name_node, schemas) : json_member(name_node, schemas));
     }
     const bool required = s.required.contains(name);
     if (!required && node->kind == Expr::Kind::kNever) continue;
@@ -108,7 +91,7 @@ Result<> SchemaLowering::add_declared(const Shape& s, const std::string& where, 
 Result<> SchemaLowering::add_patterned(const Shape& s, const std::string& where, Members& out) {
   if (out.keywords)
     return unsupported(where + "/patternProperties",
-                       "names of keyword arguments cannot be held to a pattern");
+                       "names of arguments cannot be held to a pattern in this model's calls");
   std::vector<Node> members;
   std::vector<std::string> prefixes;
   for (std::size_t i = 0; i < s.patterns.size(); ++i) {
@@ -147,7 +130,8 @@ Result<> SchemaLowering::add_others(const Shape& s, const std::string& where, Me
   Node name = free_key({}, out.keywords);
   if (s.names) {
     if (out.keywords)
-      return unsupported(where + "/propertyNames", "names of keyword arguments cannot be held to a schema");
+      return unsupported(where + "/propertyNames",
+                         "names of arguments cannot be held to a schema in this model's calls");
     for (const Property& property : s.properties) {
       MET_ASSIGN(const bool named, reader_.holds(*s.names, V(property.name)));
       if (named) return {};
@@ -173,9 +157,9 @@ Result<> SchemaLowering::add_others(const Shape& s, const std::string& where, Me
     }
     name = free_key(std::move(names), out.keywords);
   }
-  MET_ASSIGN(const Node content, value(schemas));
+  MET_ASSIGN(Node more, out.keywords ? argument(name, schemas) : json_member(name, schemas));
   const int number = rules_.add("more");
-  rules_.define(number, out.keywords ? all({name, text("="), content}) : member(name, content));
+  rules_.define(number, std::move(more));
   out.more = rule(number);
   return {};
 }
@@ -200,7 +184,7 @@ Result<SchemaLowering::Members> SchemaLowering::members_of(const Shape& s, const
 SchemaLowering::Run SchemaLowering::run_of(const Members& m, std::size_t first, std::size_t last) {
   const bool open = m.more->kind != Expr::Kind::kNever;
   if (first == m.declared.size() && open)
-    return {all({m.more, repeat(all({comma(), m.more}), 0, kNoEnd)}), true};
+    return {all({m.more, repeat(all({separator(m.keywords), m.more}), 0, kNoEnd)}), true};
   if (first == last) return {never(), true};
   if (last - first == 1) return {m.declared[first].node, !m.declared[first].required};
   const std::size_t middle = first + (last - first) / 2;
@@ -217,7 +201,7 @@ SchemaLowering::Run SchemaLowering::run_of(const Members& m, std::size_t first, 
   const std::size_t count = last - middle;
   if (count > 1 && (left.may_be_absent || count >= kRunMax)) make_rule(right.some);
   if (count >= kRunMax) make_rule(left.some);
-  const Node follows = all({comma(), right.some});
+  const Node follows = all({separator(m.keywords), right.some});
   Node some = all({left.some, right.may_be_absent ? maybe(follows) : follows});
   if (left.may_be_absent) some = any({std::move(some), right.some});
   return {std::move(some), left.may_be_absent && right.may_be_absent};
@@ -256,9 +240,10 @@ Result<Node> SchemaLowering::member_list(const Shape& s, const Members& m, const
     if (need > 1 && open) return never();
     const std::int64_t room = counts_most ? s.max_properties - count : kNoEnd;
     if (room == 0) return need == 0 ? empty_text() : never();
-    if (count > 0) return repeat(all({comma(), m.more}), need, room);
+    if (count > 0) return repeat(all({separator(m.keywords), m.more}), need, room);
     const std::int64_t rest_room = room == kNoEnd ? kNoEnd : room - 1;
-    return all({m.more, repeat(all({comma(), m.more}), std::max<std::int64_t>(need - 1, 0), rest_room)});
+    return all({m.more, repeat(all({separator(m.keywords), m.more}), std::max<std::int64_t>(need - 1, 0),
+                               rest_room)});
   };
   // What may stand from member i on, from the back: no recursion is as deep as the object is wide.
   std::map<std::int64_t, Node> from;
@@ -269,7 +254,7 @@ Result<Node> SchemaLowering::member_list(const Shape& s, const Members& m, const
     for (const std::int64_t count : before[i]) {
       Node taken = never();
       if (!is_full(count))
-        taken = all({count > 0 ? comma() : empty_text(), one.node, from[next_count(count)]});
+        taken = all({count > 0 ? separator(m.keywords) : empty_text(), one.node, from[next_count(count)]});
       Node node = one.required ? taken : any({taken, from[count]});
       if (node->kind != Expr::Kind::kNever && (!one.required || i % kRunMax == 0)) {
         const int number = rules_.add("members");

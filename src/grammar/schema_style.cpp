@@ -3,8 +3,10 @@
 #include <utility>
 
 #include "core/concat.h"
+#include "core/utf8.h"
 #include "grammar/regex.h"
 #include "grammar/schema.h"
+#include "grammar/trie.h"
 
 namespace met::grammar {
 namespace {
@@ -21,8 +23,6 @@ CharSet printable() { return CharSet{{0, 0x1F}}.complement(); }
 CharSet except(const CharSet& set, std::initializer_list<CharSet::Range> out) {
   return set.intersect(CharSet(out).complement());
 }
-/// Between double quotes.
-CharSet plain_chars() { return except(printable(), {{'"', '"'}, {'\\', '\\'}}); }
 /// Of bare keys.
 CharSet word_chars() { return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}; }
 
@@ -31,6 +31,13 @@ bool is_word(const std::string& name) {
   return !name.empty() && std::ranges::all_of(name, [&](char c) {
     return c == '-' || c == '.' || word.contains(static_cast<unsigned char>(c));
   });
+}
+
+/// Between a tag's markers, in every style with tags.
+bool is_tag_name(std::string_view name) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  return !name.empty() && !kBlanks.contains(name.front()) && !kBlanks.contains(name.back()) &&
+         name.find_first_of("<>\"") == std::string_view::npos;
 }
 
 Node hex(std::int64_t times) { return repeat(chars({{'0', '9'}, {'A', 'F'}, {'a', 'f'}}), times, times); }
@@ -48,11 +55,12 @@ Node pair_escape() {
               chars({{'C', 'F'}, {'c', 'f'}}), hex(2)});
 }
 
-Node json_char() {
+/// Behind a backslash in JSON.
+Node json_escape() {
   const Node one = chars(
       {{'"', '"'}, {'/', '/'}, {'\\', '\\'}, {'b', 'b'}, {'f', 'f'}, {'n', 'n'}, {'r', 'r'}, {'t', 't'}});
   const Node unicode = all({text("u"), any({short_escape(), pair_escape()})});
-  return any({chars(plain_chars()), all({text("\\"), any({one, unicode})})});
+  return all({text("\\"), any({one, unicode})});
 }
 
 Node python_char(char quote) {
@@ -63,19 +71,29 @@ Node python_char(char quote) {
               all({text("\\"), any({one, all({text("u"), short_escape()})})})});
 }
 
-/// A text without kGemma4Quote. Its first character comes only once in the marker, so a beginning of it that does
-/// not go on ends, or begins again, where it fails.
-Node gemma4_text() {
-  const auto other = [](char c) {
-    const auto point = static_cast<char32_t>(static_cast<unsigned char>(c));
-    return chars(except(CharSet{}.complement(), {{'<', '<'}, {point, point}}));
-  };
-  const Node begun = any({empty_text(), text("|"), text("|\""), text("|\"|")});
-  const Node open = all({text("<"), repeat(all({begun, text("<")}), 0, kNoEnd)});
-  const Node fails = any({other('|'), all({text("|"), other('"')}), all({text("|\""), other('|')}),
-                          all({text("|\"|"), other('>')})});
-  return all({repeat(any({chars(CharSet{{'<', '<'}}.complement()), all({open, fails})}), 0, kNoEnd),
-              maybe(all({open, begun}))});
+/// Behind a beginning of a marker: the rest of one that a character which goes on with none ends.
+Node fails(const Trie& begun, const CharSet& alphabet, const Node& escape) {
+  CharSet taken{{'<', '<'}};
+  std::vector<Node> out{escape};
+  for (const auto& [c, more] : begun.next) {
+    taken.add(c, c);
+    std::string one;
+    utf8::append(c, one);
+    if (!more.ends) out.push_back(all({text(one), fails(more, alphabet, escape)}));
+  }
+  out.push_back(chars(alphabet.intersect(taken.complement())));
+  return any(std::move(out));
+}
+
+/// Any beginning of a marker behind this one, the empty one too, that is not yet a marker.
+Node begins(const Trie& begun) {
+  std::vector<Node> out{empty_text()};
+  for (const auto& [c, more] : begun.next) {
+    std::string one;
+    utf8::append(c, one);
+    if (!more.ends) out.push_back(all({text(one), begins(more)}));
+  }
+  return any(std::move(out));
 }
 
 Node marked(Node text_node) { return all({text(kGemma4Quote), std::move(text_node), text(kGemma4Quote)}); }
@@ -83,20 +101,43 @@ Node between(std::string_view quote, Node inside) {
   return all({text(quote), std::move(inside), text(quote)});
 }
 
-bool has_lone_bar(const RegexNode& r) {
-  const auto& ranges = r->chars.ranges();
-  if (r->kind == Regex::Kind::kChars && ranges.size() == 1 && ranges[0] == CharSet::Range{'|', '|'})
-    return true;
-  return std::ranges::any_of(r->parts, has_lone_bar);
-}
-
 }  // namespace
 
-std::optional<Style> style_named(std::string_view name) {
-  if (name == "json") return Style::kJson;
-  if (name == "gemma4") return Style::kGemma4;
-  if (name == "python") return Style::kPython;
-  return std::nullopt;
+Node text_without(const std::vector<std::string_view>& markers, const CharSet& alphabet, const Node& escape,
+                  std::int64_t least) {
+  // The first character of a marker comes only once in it, so a beginning of one that does not go on ends, or
+  // begins again, where it fails.
+  Trie trie;
+  for (const std::string_view marker : markers) insert(trie, marker.substr(1), CharSet{}.complement());
+  const Node open = all({text("<"), repeat(all({begins(trie), text("<")}), 0, kNoEnd)});
+  const Node one =
+      any({chars(except(alphabet, {{'<', '<'}})), escape, all({open, fails(trie, alphabet, escape)})});
+  return all({repeat(one, least, kNoEnd), maybe(all({open, begins(trie)}))});
+}
+
+bool asks_for(const RegexNode& r, char32_t point) {
+  const auto& ranges = r->chars.ranges();
+  if (r->kind == Regex::Kind::kChars && ranges.size() == 1 && ranges[0] == CharSet::Range{point, point})
+    return true;
+  return std::ranges::any_of(r->parts, [&](const RegexNode& part) { return asks_for(part, point); });
+}
+
+CharSet SchemaLowering::plain_chars() const {
+  const CharSet plain = except(printable(), {{'"', '"'}, {'\\', '\\'}});
+  return tag_ != nullptr ? except(plain, {{'<', '<'}}) : plain;
+}
+
+Node SchemaLowering::json_char() const { return any({chars(plain_chars()), json_escape()}); }
+
+/// JSON without what would end a tag's value.
+std::string SchemaLowering::json_text(const V& value) const {
+  std::string json = json::write(value);
+  if (tag_ == nullptr ||
+      std::ranges::none_of(tag_->ends(), [&](std::string_view end) { return json.contains(end); }))
+    return json;
+  std::string out;
+  for (const char c : json) out += c == '<' ? std::string("\\u003c") : std::string(1, c);
+  return out;
 }
 
 Node SchemaLowering::blank() {
@@ -109,8 +150,11 @@ Node SchemaLowering::blank() {
 Node SchemaLowering::comma() { return all({blank(), text(","), blank()}); }
 
 Node SchemaLowering::any_string() {
-  return shared("string",
-                [&] { return style_ == Style::kGemma4 ? marked(gemma4_text()) : bounded_string(0, kNoEnd); });
+  return shared("string", [&] {
+    if (style_ == Style::kGemma4)
+      return marked(text_without({kGemma4Quote}, CharSet{}.complement(), never()));
+    return bounded_string(0, kNoEnd);
+  });
 }
 
 Node SchemaLowering::bounded_string(std::int64_t least, std::int64_t most) {
@@ -131,10 +175,18 @@ Node SchemaLowering::bounded_string(std::int64_t least, std::int64_t most) {
     case Style::kPython:
       return any({between("\"", times("double_char", [] { return python_char('"'); })),
                   between("'", times("single_char", [] { return python_char('\''); }))});
+    case Style::kQwenXml:
+    case Style::kMinimaxXml:
+    case Style::kGlmXml:
+    case Style::kDeepseekXml:
+      if (most == kNoEnd)
+        return between("\"", text_without(tag_->ends(), except(printable(), {{'"', '"'}, {'\\', '\\'}}),
+                                          json_escape(), least));
+      return between("\"", times("char", [&] { return json_char(); }));
     case Style::kJson:
       break;
   }
-  Node characters = times("char", json_char);
+  Node characters = times("char", [&] { return json_char(); });
   if (most == kNoEnd && least <= kUnfoldedMax) return between("\"", std::move(characters));
   const LengthBound bound{.least = least, .most = most};
   const Node inside =
@@ -145,9 +197,10 @@ Node SchemaLowering::bounded_string(std::int64_t least, std::int64_t most) {
 
 Result<Node> SchemaLowering::pattern_string(const RegexNode& regex, std::int64_t least, std::int64_t most) {
   const bool gemma4 = style_ == Style::kGemma4;
-  if (gemma4 && has_lone_bar(regex))
+  if (gemma4 && asks_for(regex, '|'))
     return unsupported("", "a pattern with the character | cannot be written in this model's calls");
-  const Spelling spelling = gemma4 ? Spelling::kWithoutBar : Spelling::kJsonString;
+  const Spelling in_json = tag_ != nullptr ? Spelling::kTaggedJson : Spelling::kJsonString;
+  const Spelling spelling = gemma4 ? Spelling::kWithoutBar : in_json;
   MET_ASSIGN(Node body, lower_regex_bounded(regex, spelling, Unanchored::kWhole, least, most));
   return gemma4 ? marked(std::move(body)) : between("\"", std::move(body));
 }
@@ -159,8 +212,7 @@ Result<Node> SchemaLowering::quoted(const std::string& value, const std::string&
                          concat("a string with ", kGemma4Quote, " cannot be written in this model's calls"));
     return marked(text(value));
   }
-  std::string json;
-  json::write_string(value, json);
+  const std::string json = json_text(value);
   const bool plain = json.size() == value.size() + 2 && !value.contains('\'');
   if (style_ == Style::kPython && plain) return any({text(json), between("'", text(value))});
   return text(json);
@@ -170,7 +222,7 @@ Result<Node> SchemaLowering::literal(const V& value, const std::string& where) {
   if (value.is_null()) return word("null", "None");
   if (value.is_bool()) return value.as_bool() ? word("true", "True") : word("false", "False");
   if (value.is_string()) return quoted(value.as_string(), where);
-  if (value.is_number() || style_ == Style::kJson) return text(json::write(value));
+  if (value.is_number() || style_ == Style::kJson || tag_ != nullptr) return text(json_text(value));
   std::vector<Node> parts;
   if (value.is_array()) {
     for (const V& item : value.as_array()) {
@@ -190,9 +242,9 @@ Result<Node> SchemaLowering::literal(const V& value, const std::string& where) {
 }
 
 Result<Node> SchemaLowering::key(const std::string& name, const std::string& where, bool keyword) {
-  if (keyword && (!is_word(name) || name.size() > kKeywordMax))
+  if (keyword && (name.size() > kKeywordMax || !(tag_ != nullptr ? is_tag_name(name) : is_word(name))))
     return unsupported(where + "/properties",
-                       concat("\"", name, "\" cannot be the name of a keyword argument"));
+                       concat("\"", name, "\" cannot be the name of an argument in this model's calls"));
   if (keyword || (style_ == Style::kGemma4 && is_word(name))) return text(name);
   return quoted(name, where + "/properties");
 }

@@ -99,7 +99,7 @@ class Lowering {
     const V* found = value.find("json_schema");
     if (found == nullptr) return invalid(place + "/json_schema", "is missing");
     const V* named = value.find("style");
-    std::optional<Style> style;
+    std::optional<Style> style = Style::kQwenXml;
     if (value.find("type")->as_string() == "json_schema")
       style = named == nullptr     ? Style::kJson
               : named->is_string() ? style_named(named->as_string())
@@ -183,7 +183,9 @@ bool names_token(const V& tag, std::string_view spelling) {
   if (!tag.is_object()) return false;
   return std::ranges::any_of(tag.as_object(), [&](const auto& member) {
     const auto& [key, value] = member;
-    if (key == "style" && value == V("gemma4") && kGemma4Quote.contains(spelling)) return true;
+    if (key == "style" && value.is_string())
+      if (const auto style = style_named(value.as_string()); style && style_writes(*style, spelling))
+        return true;
     return key != "json_schema" && key != "schema" && key != "grammar" && key != "pattern" &&
            names_token(value, spelling);
   });

@@ -245,6 +245,198 @@ TEST(ForcedCalls, ArgumentsInTheModelsOwnNotationFitTheSchema) {
   }
 }
 
+/// Formats that write each parameter as a tag.
+struct TagFormat {
+  CallSpelling spelling;
+  std::string before;  ///< of a call's parameters
+  std::string after;
+  std::string open;      ///< up to the name
+  std::string name_end;  ///< up to the value; {} is whether the value is a text
+  std::string close;
+  std::string edge;  ///< of a value, which is no part of it
+  std::string next;  ///< what a parser takes for the next parameter inside of a value; empty: nothing
+};
+
+const TagFormat kTagFormats[] = {
+    {{.format = ToolFormat::kQwen3Coder},
+     "<tool_call>\n<function=f>\n",
+     "\n</function>\n</tool_call>",
+     "<parameter=",
+     ">",
+     "</parameter>",
+     "\n",
+     "<parameter="},
+    {{.format = ToolFormat::kMinimaxXml},
+     "<minimax:tool_call>\n<invoke name=\"f\">\n",
+     "\n</invoke>\n</minimax:tool_call>",
+     "<parameter name=\"",
+     "\">",
+     "</parameter>",
+     "",
+     "<parameter "},
+    {{.format = ToolFormat::kGlm47},
+     "<tool_call>f\n",
+     "\n</tool_call>",
+     "<arg_key>",
+     "</arg_key>\n<arg_value>",
+     "</arg_value>",
+     "",
+     ""},
+    {{.format = ToolFormat::kDeepseek, .deepseek_tags = true},
+     "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n",
+     "\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+     "<｜DSML｜parameter name=\"",
+     "\" string=\"{}\">",
+     "</｜DSML｜parameter>",
+     "",
+     "<｜DSML｜parameter "},
+};
+
+std::string replaced(std::string text, std::string_view what, std::string_view by) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
+    text.replace(at, what.size(), by);
+  return text;
+}
+
+/// With the format's own markers where {close}, {next} and, as inside of JSON, {escaped_close}, {escaped_next} stand.
+std::string with_markers(const TagFormat& f, std::string text) {
+  for (const auto& [name, marker] : {std::pair{"close}", &f.close}, std::pair{"next}", &f.next}}) {
+    text = replaced(std::move(text), std::string("{") + name, *marker);
+    text = replaced(std::move(text), std::string("{escaped_") + name, replaced(*marker, "<", R"(\u003c)"));
+  }
+  return text;
+}
+
+/// The value in its tag.
+std::string tagged(const TagFormat& f, const std::string& name, const std::string& value, bool is_text) {
+  return f.open + name + replaced(f.name_end, "{}", is_text ? "true" : "false") + f.edge +
+         with_markers(f, value) + f.edge + f.close;
+}
+
+struct TagValue {
+  const char* text;
+  const char* json;  ///< what is read, as one value; empty: the grammar refuses it
+  bool is_text = true;
+};
+struct TagCase {
+  const char* schema;  ///< of the parameter `s`
+  std::vector<TagValue> values;
+};
+
+const TagCase kTagCases[] = {
+    {R"({"type":"string"})",
+     {{"", R"("")"},
+      {"a <b> </c> </function> <tool_call> </arg_key>", R"("a <b> </c> </function> <tool_call> </arg_key>")"},
+      {"< << </ <p </para <parameter", R"("< << </ <p </para <parameter")"},
+      {" \n x \n\n y ", R"(" \n x \n\n y ")"},
+      {"x{next}b>\ny", ""},
+      {"x{close}y", ""},
+      {"<{close}", ""},
+      {"<</{close}", ""}}},
+    {R"({"type":"string","maxLength":3})",
+     {{"abc", R"("abc")"}, {" é ", R"(" é ")"}, {"", R"("")"}, {" abc", ""}, {"abc ", ""}, {"abc\n", ""}}},
+    {R"({"type":"string","minLength":2})",
+     {{"ab", R"("ab")"}, {"a", ""}, {" a", R"(" a")"}, {"a{close}", ""}, {"a{next}b>", ""}}},
+    {R"({"type":"string","minLength":20,"maxLength":40})",
+     {{"{close}{close}", ""}, {"{next}12345678901234567890", ""}}},
+    {R"({"type":"string","pattern":"^[a-c]+$"})",
+     {{"abc", R"("abc")"}, {" abc", ""}, {"abc\n", ""}, {"", ""}}},
+    {R"({"type":"string","pattern":"^a.*$"})", {{"a b", R"("a b")"}, {"a{close}", ""}, {"a{next}b>", ""}}},
+    {R"({"type":"string","format":"date"})", {{"2026-01-31", R"("2026-01-31")"}, {" 2026-01-31", ""}}},
+    {R"({"enum":["x","y z"]})", {{"x", R"("x")"}, {"y z", R"("y z")"}, {" x", ""}, {"x ", ""}, {"z", ""}}},
+    {R"({"const":" x "})", {{" x ", R"(" x ")"}, {"x", ""}}},
+    {R"({"type":["string","null"],"maxLength":2})",
+     {{"ab", R"("ab")"}, {"null", "null", false}, {"abc", ""}, {"nul", ""}}},
+    {R"({"type":"integer","maximum":20})",
+     {{"12", "12", false}, {" 7\n", "7", false}, {"21", "", false}, {"x", "", false}}},
+    {R"({"type":"boolean"})", {{"true", "true", false}, {"yes", "", false}}},
+    {R"({"minimum":3})", {{"4", "4", false}, {"2", "", false}}},
+    {R"({"properties":{"a":{"type":"string"}}})",
+     {{R"({"a": "b"})", R"({"a": "b"})", false}, {R"({"c": 1})", "", false}}},
+    {R"({"items":{"type":"integer"}})", {{"[1, 2]", "[1, 2]", false}, {R"(["a"])", "", false}}},
+    {R"({"type":"array","items":{"type":"string"}})",
+     {{R"(["<b>", "</b>", "</", "<parameter"])", R"(["<b>", "</b>", "</", "<parameter"])", false},
+      {R"(["\u003c/parameter>"])", R"(["</parameter>"])", false},
+      {R"(["a{close}"])", "", false},
+      {R"(["{next}a"])", "", false}}},
+    {R"({"type":"array","items":{"type":"string","maxLength":20}})",
+     {{R"(["ab"])", R"(["ab"])", false},
+      {R"(["\u003ca"])", R"(["<a"])", false},
+      {R"(["a{close}"])", "", false},
+      {R"(["a{next}"])", "", false}}},
+    {R"({"type":"array","items":{"type":"string","pattern":"^<.*>$"}})",
+     {{R"(["\u003cp>"])", R"(["<p>"])", false}, {R"(["<{close}>"])", "", false}}},
+    {R"({"type":"array","items":{"enum":["{close}{next}b>","<b>"]}})",
+     {{R"(["{escaped_close}{escaped_next}b>"])", R"(["{close}{next}b>"])", false},
+      {R"(["{close}{next}b>"])", "", false}}},
+    {R"({"type":"object"})",
+     {{R"({"<b>": {"c": [1, "<"]}})", R"({"<b>": {"c": [1, "<"]}})", false},
+      {R"({"{close}": 1})", "", false},
+      {R"({"a": {"b": "{next}"}})", "", false}}},
+    {R"({"type":"object","properties":{"{close}":{}},"additionalProperties":true})",
+     {{R"({"{escaped_close}": 1})", R"({"{close}": 1})", false}, {R"({"k{close}": 1})", "", false}}},
+};
+
+// A value ends where the parser ends it, and what it reads there fits the schema.
+TEST(ForcedCalls, ValuesOfTagsAreWhatTheParserReads) {
+  for (const TagFormat& f : kTagFormats) {
+    for (const TagCase& c : kTagCases) {
+      const std::string schema = std::string(R"({"type":"object","properties":{"s":)") +
+                                 with_markers(f, c.schema) + R"(,"b":{"type":"string"}},"required":["s"]})";
+      const std::vector<text::Tool> tools = one_tool(schema);
+      const Compiled compiled = compile(f.spelling, tools, {});
+      ASSERT_TRUE(compiled) << schema << ": " << compiled.error().message;
+      for (const TagValue& v : c.values) {
+        if (f.next.empty() && std::string_view(v.text).contains("{next}")) continue;
+        const std::string text = f.before + tagged(f, "s", v.text, v.is_text) + f.after;
+        const bool good = v.json[0] != '\0';
+        EXPECT_EQ(accepts(**compiled, text), good) << c.schema << "\n" << text;
+        if (!good) continue;
+        const auto read = json::parse(calls_in(f.spelling.format, tools, text).substr(1));
+        ASSERT_TRUE(read) << text << "  " << calls_in(f.spelling.format, tools, text);
+        EXPECT_EQ(*read->find("s"), *json::parse(with_markers(f, v.json))) << text;
+        EXPECT_EQ(read->as_object().size(), 1U) << text;
+      }
+    }
+  }
+}
+
+TEST(ForcedCalls, TagsOfParametersInBranchesOfTheSchema) {
+  for (
+      const char* schema :
+      {R"({"anyOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{"n":{"$ref":"#/$defs/t"}},"required":["n"]}],"$defs":{"t":{"type":"integer"}}})",
+       R"({"$ref":"#/$defs/call","$defs":{"call":{"type":"object","properties":{"n":{"minimum":1}}}}})",
+       R"({"allOf":[{"properties":{"n":{"type":"integer"}}},{"required":["n"]}]})"}) {
+    const std::vector<text::Tool> tools = one_tool(schema);
+    for (const TagFormat& f : kTagFormats) {
+      const Compiled compiled = compile(f.spelling, tools, {});
+      ASSERT_TRUE(compiled) << compiled.error().message;
+      const std::string text = f.before + tagged(f, "n", "5", false) + f.after;
+      EXPECT_TRUE(accepts(**compiled, text)) << text;
+      EXPECT_EQ(calls_in(f.spelling.format, tools, text), R"(f{"n": 5})") << schema;
+      EXPECT_FALSE(accepts(**compiled, f.before + tagged(f, "n", "x", true) + f.after)) << schema;
+    }
+  }
+}
+
+TEST(ForcedCalls, TagsOfParametersThatAreNotDeclared) {
+  const std::vector<text::Tool> tools = one_tool(
+      R"({"type":"object","properties":{"s":{"type":"string"}},"additionalProperties":{"type":"integer"},"maxProperties":2})");
+  for (const TagFormat& f : kTagFormats) {
+    const Compiled compiled = compile(f.spelling, tools, {});
+    ASSERT_TRUE(compiled) << compiled.error().message;
+    const std::string s = tagged(f, "s", "x", true);
+    const std::string n = tagged(f, "n", "5", false);
+    for (const std::string& good : {std::string(), s, n, s + "\n" + n, s + n})
+      EXPECT_TRUE(accepts(**compiled, f.before + good + f.after)) << good;
+    for (const std::string& bad :
+         {n + s, s + n + n, tagged(f, "n", "x", false), tagged(f, "s", "5", true) + s})
+      EXPECT_FALSE(accepts(**compiled, f.before + bad + f.after)) << bad;
+    EXPECT_EQ(calls_in(f.spelling.format, tools, f.before + s + "\n" + n + f.after),
+              R"(f{"s": "x", "n": 5})");
+  }
+}
+
 TEST(ForcedCalls, WhatTheNotationCannotSayIsRefusedByName) {
   const struct {
     ToolFormat format;
@@ -256,6 +448,15 @@ TEST(ForcedCalls, WhatTheNotationCannotSayIsRefusedByName) {
       {ToolFormat::kPythonic, R"({"propertyNames":{"maxLength":3}})", "propertyNames"},
       {ToolFormat::kPythonic, R"({"type":"object","enum":[{"a":1}]})", "enum"},
       {ToolFormat::kPythonic, R"({"type":"array"})", "object"},
+      {ToolFormat::kQwen3Coder, R"({"properties":{"a":{"const":"x</parameter>"}}})", "properties/a/enum"},
+      {ToolFormat::kMinimaxXml, R"({"properties":{"a":{"const":"<parameter x"}}})", "properties/a/enum"},
+      {ToolFormat::kGlm47, R"({"properties":{"a":{"pattern":"^a<b$"}}})", "properties/a/pattern"},
+      {ToolFormat::kGlm47, R"({"properties":{"a</arg_key>":{}}})", "properties"},
+      {ToolFormat::kQwen3Coder, R"({"properties":{"a>b":{}}})", "properties"},
+      {ToolFormat::kQwen3Coder, R"({"properties":{" a":{}}})", "properties"},
+      {ToolFormat::kMinimaxXml, R"({"properties":{"a\"b":{}}})", "properties"},
+      {ToolFormat::kMinimaxXml, R"({"patternProperties":{"^a":{}}})", "patternProperties"},
+      {ToolFormat::kGlm47, R"({"type":"array"})", "object"},
       {ToolFormat::kGemma4, R"({"properties":{"a":{"const":"x<|\"|>"}}})", "properties/a/enum"},
       {ToolFormat::kGemma4, R"({"properties":{"a":{"pattern":"^a\\|b$"}}})", "properties/a/pattern"},
       {ToolFormat::kGemma4, R"({"properties":{"a":{"uniqueItems":true}}})", "properties/a/uniqueItems"},

@@ -44,6 +44,34 @@ const json::Value* resolve(std::string_view reference, const json::Value& root) 
   return at;
 }
 
+/// Who writes `properties` means an object.
+JsonTypes types_of_words(const json::Value& schema) {
+  constexpr std::array<std::pair<std::string_view, JsonTypes::Type>, 19> kWords = {
+      {{"minimum", JsonTypes::kNumber},
+       {"maximum", JsonTypes::kNumber},
+       {"exclusiveMinimum", JsonTypes::kNumber},
+       {"exclusiveMaximum", JsonTypes::kNumber},
+       {"multipleOf", JsonTypes::kNumber},
+       {"minLength", JsonTypes::kString},
+       {"maxLength", JsonTypes::kString},
+       {"pattern", JsonTypes::kString},
+       {"items", JsonTypes::kArray},
+       {"prefixItems", JsonTypes::kArray},
+       {"minItems", JsonTypes::kArray},
+       {"maxItems", JsonTypes::kArray},
+       {"properties", JsonTypes::kObject},
+       {"patternProperties", JsonTypes::kObject},
+       {"additionalProperties", JsonTypes::kObject},
+       {"propertyNames", JsonTypes::kObject},
+       {"required", JsonTypes::kObject},
+       {"minProperties", JsonTypes::kObject},
+       {"maxProperties", JsonTypes::kObject}}};
+  JsonTypes types;
+  for (const auto& [word, type] : kWords)
+    if (schema.find(word) != nullptr) types = types | type;
+  return types;
+}
+
 JsonTypes types_of(const json::Value& schema, const json::Value& root, int depth);
 
 JsonTypes types_of_list(const json::Value& schemas, const json::Value& root, int depth, bool all) {
@@ -82,7 +110,26 @@ JsonTypes types_of(const json::Value& schema, const json::Value& root, int depth
       types = types | types_of_list(*some, root, depth + 1, /*all=*/false);
   if (const json::Value* all = schema.find("allOf"); types.empty() && all != nullptr)
     types = types_of_list(*all, root, depth + 1, /*all=*/true);
-  return types;
+  return types.empty() ? types_of_words(schema) : types;
+}
+
+/// Of one property of an object that fits `schema`, whichever branch of it that is.
+JsonTypes types_of_property(const json::Value& schema, std::string_view name, const json::Value& root,
+                            int depth) {
+  if (depth > kSchemaDepthMax || !schema.is_object()) return {};
+  if (const json::Value* reference = schema.find("$ref"); reference != nullptr && reference->is_string())
+    if (const json::Value* target = resolve(reference->as_string(), root))
+      return types_of_property(*target, name, root, depth + 1);
+  const json::Value* properties = schema.find("properties");
+  if (const json::Value* own = properties == nullptr ? nullptr : properties->find(name))
+    return types_of(*own, root, depth);
+  JsonTypes types;
+  for (const std::string_view key : {"anyOf", "oneOf", "allOf"})
+    if (const json::Value* branches = schema.find(key); branches != nullptr && branches->is_array())
+      for (const json::Value& branch : branches->as_array())
+        types = types | types_of_property(branch, name, root, depth + 1);
+  const json::Value* others = schema.find("additionalProperties");
+  return types.empty() && others != nullptr ? types_of(*others, root, depth) : types;
 }
 
 bool is_integral(std::string_view number) {
@@ -108,9 +155,7 @@ const Tool* ToolSet::find(std::string_view name) const {
 JsonTypes ToolSet::types(std::string_view tool, std::string_view parameter) const {
   const Tool* found = find(tool);
   if (found == nullptr) return {};
-  const json::Value* properties = found->parameters.find("properties");
-  const json::Value* schema = properties == nullptr ? nullptr : properties->find(parameter);
-  return schema == nullptr ? JsonTypes{} : types_of(*schema, found->parameters, 0);
+  return types_of_property(found->parameters, parameter, found->parameters, 0);
 }
 
 std::string_view trim_blanks(std::string_view text) {

@@ -42,8 +42,8 @@ class ToolSet {
   const Tool* find(std::string_view name) const;
   bool empty() const { return tools_.empty(); }
   std::span<const Tool> all() const { return tools_; }
-  /// Types that the tool's schema allows for a parameter; empty for names that it does not know. Follows local
-  /// references, `anyOf`, `oneOf`, `allOf`, `enum` and `const`.
+  /// Types that the tool's schema allows for a parameter, declared or by `additionalProperties`; empty where it says
+  /// none. Follows local references, `anyOf`, `oneOf`, `allOf`, `enum`, `const` and words of one type alone.
   JsonTypes types(std::string_view tool, std::string_view parameter) const;
 
  private:

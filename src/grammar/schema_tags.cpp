@@ -1,0 +1,106 @@
+// Arguments as tags: one a parameter, a string in it as it is, everything else as JSON. A value is what the parser of
+// such calls reads (text/tools/xml_calls.h), so nothing may stand beside a string that is held to anything.
+#include <algorithm>
+#include <utility>
+
+#include "core/concat.h"
+#include "grammar/regex.h"
+#include "grammar/schema.h"
+
+namespace met::grammar {
+namespace {
+
+using V = json::Value;
+
+/// Of strings that are held to a pattern or counted: no marker begins, and no line break grows at the edge.
+CharSet counted_chars() { return CharSet{{'\r', '\r'}, {'<', '<'}}.complement(); }
+
+}  // namespace
+
+Result<Node> SchemaLowering::argument(const Node& name, const Together& schemas) {
+  if (tag_ == nullptr) {
+    MET_ASSIGN(const Node content, value(schemas));
+    return all({name, text("="), content});
+  }
+  MET_ASSIGN(const Node content, tag_value(schemas));
+  const Node gap = tag_->value_open.empty() ? empty_text() : all({blank(), text(tag_->value_open)});
+  return all({text(tag_->open), name, text(tag_->name_end), gap, content, text(tag_->close)});
+}
+
+Result<Node> SchemaLowering::tag_value(const Together& schemas) {
+  std::vector<Shape> shapes(1);
+  if (!schemas.empty()) {
+    MET_ASSIGN(shapes, reader_.shapes(schemas));
+  }
+  const std::string where = schemas.empty() ? "" : reader_.place(*schemas.front());
+  std::vector<Node> strings;
+  std::vector<Node> others;
+  bool has_null = false;
+  for (Shape& one : shapes) {
+    if (one.values) {
+      for (const V& listed : *one.values) {
+        MET_ASSIGN(const bool inside, reader_.holds_listed(one, listed));
+        if (!inside) continue;
+        const bool is_text = listed.is_string();
+        has_null = has_null || listed.is_null();
+        MET_ASSIGN(Node node, is_text ? tag_literal(listed.as_string(), where + "/enum")
+                                      : literal(listed, where + "/enum"));
+        if (!listed.is_null()) (is_text ? strings : others).push_back(std::move(node));
+      }
+      continue;
+    }
+    one.types = meant_types(one);
+    has_null = has_null || (one.types & kNull) != 0;
+    if ((one.types & kString) != 0) {
+      MET_ASSIGN(Node node, string_value(one, where, /*in_tag=*/true));
+      strings.push_back(std::move(node));
+    }
+    one.types &= ~(kString | kNull);
+    if (one.types == 0) continue;
+    MET_ASSIGN(Node node, shape(one, schemas));
+    others.push_back(std::move(node));
+  }
+  // Where a string may stand the parser reads one, whatever it looks like; only null is none.
+  if (!tag_->typed && !strings.empty()) others.clear();
+  if (has_null) others.push_back(text("null"));
+  Node as_text = any(std::move(strings));
+  Node as_json = any(std::move(others));
+  if (as_json->kind != Expr::Kind::kNever) as_json = all({blank(), as_json, blank()});
+  if (tag_->typed) {
+    as_text = all({text(" string=\"true\">"), as_text});
+    as_json = all({text(" string=\"false\">"), as_json});
+  }
+  return any({std::move(as_text), std::move(as_json)});
+}
+
+Node SchemaLowering::edged(Node text_node) const {
+  return all({text(tag_->edge), std::move(text_node), text(tag_->edge)});
+}
+
+Node SchemaLowering::tag_string(std::int64_t least, std::int64_t most) {
+  const CharSet every = CharSet{}.complement();
+  if (least == 0 && most == kNoEnd)
+    return shared("tag_text", [&] { return text_without(tag_->ends(), every, never()); });
+  if (most != kNoEnd) return edged(repeat(chars(counted_chars()), least, most));
+  return edged(
+      text_without(tag_->ends(), every.intersect(CharSet{{'\r', '\r'}}.complement()), never(), least));
+}
+
+Result<Node> SchemaLowering::tag_pattern(const RegexNode& regex, std::int64_t least, std::int64_t most) {
+  if (asks_for(regex, '<'))
+    return unsupported("", "a pattern with the character < cannot be written in this model's calls");
+  MET_ASSIGN(Node body, lower_regex_bounded(regex, Spelling::kTagText, Unanchored::kWhole, least, most));
+  return edged(std::move(body));
+}
+
+Result<Node> SchemaLowering::tag_literal(const std::string& value, const std::string& where) {
+  for (const std::string_view end : tag_->ends())
+    if (value.contains(end))
+      return unsupported(where, concat("a string with ", end, " cannot be written in this model's calls"));
+  if (!tag_->edge.empty() && value.ends_with('\r'))
+    return unsupported(where,
+                       "a string that ends with a carriage return cannot be written in this model's calls");
+  return edged(text(value));
+}
+
+}  // namespace met::grammar
