@@ -273,11 +273,12 @@ Places run(const RegexNode& r, const std::u32string& text, const Places& from) {
 
 }  // namespace
 
+CharSet no_tag_text() { return {{0, 0x08}, {0x0B, 0x1F}, {'<', '<'}}; }
+
 Node spell(const CharSet& set, Spelling spelling) {
   if (spelling == Spelling::kPlain) return chars(set);
   if (spelling == Spelling::kWithoutBar) return chars(set.intersect(CharSet{{'|', '|'}}.complement()));
-  if (spelling == Spelling::kTagText)
-    return chars(set.intersect(CharSet{{'\r', '\r'}, {'<', '<'}}.complement()));
+  if (spelling == Spelling::kTagText) return chars(set.intersect(no_tag_text().complement()));
   struct Escape {
     char32_t point;
     const char* text;

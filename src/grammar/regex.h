@@ -33,9 +33,12 @@ enum class Spelling {
   kPlain,       ///< as it is
   kJsonString,  ///< as inside a JSON string: quotes, backslashes and control characters as short escapes
   kWithoutBar,  ///< as it is, but for "|", which no class offers
-  kTagText,     ///< as it is, but for "<" and carriage returns, which no class offers
+  kTagText,     ///< as it is, but for what no_tag_text() holds, which no class offers
   kTaggedJson,  ///< as kJsonString, but for "<", which is \u003c
 };
+
+/// "<", by which markers begin, and control characters other than tabs and line feeds.
+CharSet no_tag_text();
 
 /// What a pattern without anchors means. With an anchor on one side, the other side is open in all of them.
 enum class Unanchored {

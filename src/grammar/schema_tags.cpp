@@ -12,9 +12,6 @@ namespace {
 
 using V = json::Value;
 
-/// Of strings that are held to a pattern or counted: no marker begins, and no line break grows at the edge.
-CharSet counted_chars() { return CharSet{{'\r', '\r'}, {'<', '<'}}.complement(); }
-
 }  // namespace
 
 Result<Node> SchemaLowering::argument(const Node& name, const Together& schemas) {
@@ -81,7 +78,7 @@ Node SchemaLowering::tag_string(std::int64_t least, std::int64_t most) {
   const CharSet every = CharSet{}.complement();
   if (least == 0 && most == kNoEnd)
     return shared("tag_text", [&] { return text_without(tag_->ends(), every, never()); });
-  if (most != kNoEnd) return edged(repeat(chars(counted_chars()), least, most));
+  if (most != kNoEnd) return edged(repeat(chars(no_tag_text().complement()), least, most));
   return edged(
       text_without(tag_->ends(), every.intersect(CharSet{{'\r', '\r'}}.complement()), never(), least));
 }

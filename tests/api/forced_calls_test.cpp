@@ -1,6 +1,8 @@
 // Texts under the grammar of a forced choice: what it accepts is what the format's own parser reads as those calls.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -396,6 +398,79 @@ TEST(ForcedCalls, ValuesOfTagsAreWhatTheParserReads) {
         ASSERT_TRUE(read) << text << "  " << calls_in(f.spelling.format, tools, text);
         EXPECT_EQ(*read->find("s"), *json::parse(with_markers(f, v.json))) << text;
         EXPECT_EQ(read->as_object().size(), 1U) << text;
+      }
+    }
+  }
+}
+
+/// A text that the grammar lets a model write which would write what parsers could mistake; empty: it found no end.
+std::string walked(const sampling::Constraint& constraint, std::uint32_t seed) {
+  constexpr std::string_view kHostile[] = {"</parameter>",
+                                           "<parameter=b>",
+                                           "<parameter name=\"b\">",
+                                           "</arg_value>",
+                                           "</｜DSML｜parameter>",
+                                           "<｜DSML｜parameter ",
+                                           "null",
+                                           "\n",
+                                           "\r\n",
+                                           " ",
+                                           "5",
+                                           "\"",
+                                           "\\",
+                                           "true",
+                                           "[",
+                                           "]",
+                                           "{",
+                                           "}",
+                                           ":",
+                                           ",",
+                                           "<",
+                                           "a"};
+  std::minstd_rand random(seed);
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random()) % n; };
+  const std::unique_ptr<sampling::ConstraintState> state = constraint.begin();
+  std::string out;
+  std::string_view wanted;
+  for (int i = 0; i < 600; ++i) {
+    const std::vector<std::uint32_t> mask = grammar::test::mask_of(*state);
+    if (grammar::test::has_bit(mask, grammar::test::kEnd)) return out;
+    std::vector<std::int32_t> allowed;
+    for (std::int32_t id = 0; id < 256; ++id)
+      if (grammar::test::has_bit(mask, id)) allowed.push_back(id);
+    if (allowed.empty()) return {};
+    const auto may = [&] {
+      return !wanted.empty() &&
+             std::ranges::find(allowed, static_cast<unsigned char>(wanted[0])) != allowed.end();
+    };
+    if (!may()) wanted = kHostile[below(std::size(kHostile))];
+    const std::int32_t id = may() ? static_cast<unsigned char>(wanted[0]) : allowed[below(allowed.size())];
+    if (!wanted.empty()) wanted.remove_prefix(1);
+    if (!state->accept(id)) return {};
+    out += static_cast<char>(id);
+  }
+  return {};
+}
+
+// What a forced call may be is read as arguments of its schema, whatever a model writes.
+TEST(ForcedCalls, WhateverIsWrittenInTagsFitsTheSchema) {
+  grammar::Compiler compiler(grammar::test::byte_vocabulary);
+  for (const TagFormat& f : kTagFormats) {
+    for (const TagCase& c : kTagCases) {
+      const std::string schema = std::string(R"({"type":"object","properties":{"s":)") +
+                                 with_markers(f, c.schema) + R"(,"b":{"type":"string"}},"required":["s"]})";
+      const std::vector<text::Tool> tools = one_tool(schema);
+      const Compiled compiled = compile(f.spelling, tools, {});
+      const Compiled arguments = compiler.compile(
+          {.kind = grammar::Kind::kJsonSchema, .value = *json::parse(schema), .field = "schema"});
+      ASSERT_TRUE(compiled && arguments) << schema;
+      for (std::uint32_t seed = 1; seed <= 4; ++seed) {
+        const std::string text = walked(**compiled, seed);
+        if (text.empty()) continue;
+        const std::string read = calls_in(f.spelling.format, tools, text);
+        const auto document = json::parse(read.substr(1));
+        ASSERT_TRUE(document) << text << "\n" << read;
+        EXPECT_TRUE(accepts(**arguments, json::write(*document))) << schema << "\n" << text << "\n" << read;
       }
     }
   }
