@@ -263,9 +263,10 @@ void read_tensors(const Reader& in, ModelConfig& out) {
   out.mlp_bias = has("blk.0.ffn_down.bias");
 }
 
-// Texts of control tokens that end a turn, for files whose writer left eot_token_id out.
+// Texts of control tokens that end a turn, for files whose writer left eot_token_id out. In harmony, whose vocabulary
+// has the last two, "<|end|>" ends a message of a turn that goes on.
 constexpr std::string_view kEndOfTurn[] = {"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>",
-                                           "<|eom_id|>"};
+                                           "<|eom_id|>", "<|return|>", "<|call|>"};
 
 Result<> read_ids(const GgufFile& file, ModelConfig& out) {
   const auto id_of = [&](const char* key) -> Result<std::optional<std::int32_t>> {
@@ -289,12 +290,14 @@ Result<> read_ids(const GgufFile& file, ModelConfig& out) {
   if (!tokens || types == nullptr || !types->is_array() || types->size() != tokens->size()) return {};
   constexpr std::int64_t kControl = 3;  // llama.cpp's token types: 3 control, 4 user defined
   constexpr std::int64_t kUserDefined = 4;
+  const auto has = [&](std::string_view token) { return std::ranges::find(*tokens, token) != tokens->end(); };
+  const bool harmony = has("<|return|>") && has("<|call|>");
   std::size_t i = 0;
   for (const std::string_view token : *tokens) {
     const auto type = types->integer(i);
     const bool special = type == kControl || type == kUserDefined;
     if (special && i < static_cast<std::size_t>(out.vocabulary) &&
-        std::ranges::find(kEndOfTurn, token) != std::end(kEndOfTurn))
+        std::ranges::find(kEndOfTurn, token) != std::end(kEndOfTurn) && !(harmony && token == "<|end|>"))
       add(static_cast<std::int32_t>(i));
     ++i;
   }

@@ -174,6 +174,18 @@ TEST(ModelConfigGguf, EndIdsOfMetadataAndOfKnownControlTokens) {
   EXPECT_EQ(m->raw.find("general.name")->as_string(), "tiny");
 }
 
+TEST(ModelConfigGguf, InHarmonyTheEndOfAMessageIsNotThatOfATurn) {
+  const auto end_ids = [](std::vector<std::string> tokens) {
+    GgufBuilder b = model("llama");
+    const std::vector<std::int32_t> types(tokens.size(), 3);
+    b.strings("tokenizer.ggml.tokens", std::move(tokens)).i32s("tokenizer.ggml.token_type", types);
+    const auto m = read(b);
+    return m ? m->eos_ids : std::vector<std::int32_t>{-1};
+  };
+  EXPECT_THAT(end_ids({"<|start|>", "<|end|>", "<|return|>", "<|call|>", "<|channel|>"}), ElementsAre(2, 3));
+  EXPECT_THAT(end_ids({"<|user|>", "<|end|>", "<|assistant|>"}), ElementsAre(1)) << "Phi";
+}
+
 TEST(ModelConfigGguf, SizesGivenForEachLayerMustAgree) {
   const auto per_layer = [](std::vector<std::int32_t> v) {
     GgufBuilder b;
