@@ -1,4 +1,4 @@
-// Completions with a suffix: the prompt by which a model writes what stands between two texts.
+// Completions with a suffix, fill-in-the-middle (FIM): the prompt by which a model writes what stands between two texts.
 #pragma once
 
 #include <cstddef>

@@ -62,6 +62,8 @@ class BudgetState final : public sampling::ConstraintState {
     if (inner_ != nullptr) inner_->rewind(count);
   }
 
+  bool over_bound() const override { return inner_ != nullptr && inner_->over_bound(); }
+
  private:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
@@ -147,12 +149,10 @@ std::vector<text::TokenId> closing_ids(text::ReasoningFormat format, const text:
 std::shared_ptr<const sampling::Constraint> thinking_budget_constraint(
     std::int64_t budget, text::ReasoningFormat format, text::ReasoningStart start,
     const text::Tokenizer& tokenizer, std::shared_ptr<const sampling::Constraint> inner) {
-  const std::string_view close = closing(format);
-  if (close.empty() || start == text::ReasoningStart::kClosed) return inner;
   Rules rules{.budget = std::max<std::int64_t>(budget, 0),
               .tokenizer = &tokenizer,
               .open = opening(format),
-              .close = close,
+              .close = closing(format),
               .forced = closing_ids(format, tokenizer),
               .begins_open = start == text::ReasoningStart::kOpen,
               .inner = std::move(inner)};

@@ -13,7 +13,8 @@ namespace met::api {
 
 /// At most `budget` ids of reasoning, then the ids of the format's closing marker. The answer begins inside the
 /// block (`start` kOpen), or its first ids may open it. Everything else is as `inner` says; `inner` may be null.
-/// The tokenizer outlives the constraint. `inner` itself where the format has no closing marker or the prompt has closed the block: nothing is bounded then.
+/// The tokenizer outlives the constraint. For formats with a closing marker and blocks that the prompt has not
+/// closed: constraint.h says where reasoning is bounded.
 std::shared_ptr<const sampling::Constraint> thinking_budget_constraint(
     std::int64_t budget, text::ReasoningFormat format, text::ReasoningStart start,
     const text::Tokenizer& tokenizer, std::shared_ptr<const sampling::Constraint> inner);
