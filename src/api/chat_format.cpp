@@ -7,9 +7,10 @@
 namespace met::api {
 namespace {
 
-/// Whether the request wants reasoning, where it says so.
+/// Whether the request wants reasoning, where it says so: a variable of the template goes first.
 std::optional<bool> wants_thinking(const GenerationRequest& request, const ModelText& model) {
   if (model.habits.disable_thinking) return false;
+  if (const auto own = thinking_switch(request.chat_template_kwargs)) return own;
   if (request.thinking.enabled) return request.thinking.enabled;
   if (request.reasoning_effort == "none") return false;
   if (request.thinking.budget_tokens == 0) return false;
@@ -19,15 +20,9 @@ std::optional<bool> wants_thinking(const GenerationRequest& request, const Model
   return std::nullopt;
 }
 
-/// Names by which templates know the switch.
-constexpr std::string_view kSwitches[] = {"enable_thinking", "thinking"};
-
-/// Whether no reasoning may come, whatever the template makes of its switch. Its own variables, where the request
-/// sets them, go first.
+/// Whether no reasoning may come, whatever the template makes of its switch.
 bool forbids_thinking(const GenerationRequest& request, const ModelText& model) {
-  if (model.habits.disable_thinking) return true;
-  const auto given = [&](std::string_view name) { return request.chat_template_kwargs.contains(name); };
-  return wants_thinking(request, model) == false && std::ranges::none_of(kSwitches, given);
+  return wants_thinking(request, model).or_else([&] { return model.habits.default_thinking; }) == false;
 }
 
 void set_unless_given(json::Object& variables, std::string_view name, json::Value value) {
@@ -47,6 +42,13 @@ bool continues_reasoning(const GenerationRequest& request, text::ReasoningFormat
 
 }  // namespace
 
+std::optional<bool> thinking_switch(const json::Object& variables) {
+  for (const std::string_view name : kThinkingSwitches)
+    if (const json::Value* value = variables.find(name); value != nullptr && value->is_bool())
+      return value->as_bool();
+  return std::nullopt;
+}
+
 bool has_active_tools(const GenerationRequest& request) {
   return !request.tools.empty() && request.tool_choice.mode != ToolChoice::Mode::kNone;
 }
@@ -62,7 +64,7 @@ Result<RenderOptions> render_options(const GenerationRequest& request, const Mod
   if (request.thinking.preserve)
     set_unless_given(options.variables, "preserve_thinking", *request.thinking.preserve);
   if (const auto thinks = wants_thinking(request, model))
-    for (const std::string_view name : kSwitches) {
+    for (const std::string_view name : kThinkingSwitches) {
       if (model.habits.disable_thinking) options.variables.erase(name);
       set_unless_given(options.variables, name, *thinks);
     }

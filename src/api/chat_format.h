@@ -23,6 +23,12 @@ text::AnswerFormat answer_format(const GenerationRequest& request, const ModelTe
 /// Where in such an answer the request's grammar begins: behind its reasoning.
 grammar::Start grammar_start(const text::AnswerFormat& format);
 
+/// Names by which templates know the switch of reasoning.
+inline constexpr std::string_view kThinkingSwitches[] = {"enable_thinking", "thinking"};
+
+/// What the first of them says that `variables` set to a boolean.
+std::optional<bool> thinking_switch(const json::Object& variables);
+
 /// Tokens of reasoning at most: none where the request or the server wants none, else what the request says, or its
 /// effort where the template does not take one, within the server's bound. nullopt: as many as the model likes.
 std::optional<std::int64_t> thinking_budget(const GenerationRequest& request, const ModelText& model);

@@ -45,6 +45,7 @@ struct AnswerHabits {
   bool takes_tools = false;                ///< the template shows the model its tools
   bool takes_effort = false;               ///< the template has a place for the effort of reasoning
   bool disable_thinking = false;           ///< the server allows no reasoning
+  std::optional<bool> default_thinking;    ///< what the server's variables tell every template
   bool thinking_in_tools = true;           ///< false: no reasoning with tools unless the request asks for it
   std::int64_t effort_tokens = 256;        ///< budget of medium effort where the template does not take it
   std::optional<std::int64_t> budget_max;  ///< tokens of reasoning, whatever a request asks

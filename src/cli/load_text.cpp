@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "api/chat_format.h"
 #include "api/vocabulary.h"
 #include "config/environment.h"
 #include "config/read_model_config.h"
@@ -185,6 +186,7 @@ Result<Chat> make_chat(const config::Settings& settings, const TextSource& model
   MET_ASSIGN(json::Object variables, server_variables(settings, behavior));
   api::AnswerHabits habits = habits_of(settings, model.config.model_type, behavior, *with_tools);
   habits.thinking_in_tools |= variables.contains("enable_thinking");
+  habits.default_thinking = api::thinking_switch(variables);
   return Chat{
       std::make_shared<const TemplateRenderer>(std::move(chat), std::move(with_tools), std::move(variables)),
       habits};

@@ -181,6 +181,8 @@ TEST(ChatFormat, TheSwitchOfReasoningReachesTheTemplate) {
   EXPECT_EQ(variables(R"(,"enable_thinking":true)", true), R"({"enable_thinking":false,"thinking":false})");
   EXPECT_EQ(variables(R"(,"chat_template_kwargs":{"enable_thinking":true})", true),
             R"({"enable_thinking":false,"thinking":false})");
+  EXPECT_EQ(variables(R"(,"chat_template_kwargs":{"enable_thinking":false})", false),
+            R"({"enable_thinking":false,"thinking":false})");
   EXPECT_EQ(variables(R"(,"thinking":{"type":"disabled"},"preserve_thinking":true)", false),
             R"({"preserve_thinking":true,"enable_thinking":false,"thinking":false})");
 }
@@ -236,6 +238,9 @@ TEST(ChatFormat, NoReasoningIsABudgetOfNone) {
     return thinking_budget(*chat(members), model_with(habits));
   };
   for (const char* off : {R"(,"reasoning_effort":"none")", R"(,"thinking":{"type":"disabled"})",
+                          R"(,"chat_template_kwargs":{"enable_thinking":false})",
+                          R"(,"chat_template_kwargs":{"thinking":false})",
+                          R"(,"reasoning_effort":"high","chat_template_kwargs":{"enable_thinking":false})",
                           R"(,"enable_thinking":false)", R"(,"thinking_token_budget":0)"})
     EXPECT_EQ(budget(off, false), 0) << off;
   EXPECT_EQ(budget("", true), 0);
@@ -243,6 +248,20 @@ TEST(ChatFormat, NoReasoningIsABudgetOfNone) {
   EXPECT_EQ(budget(R"(,"enable_thinking":false,"chat_template_kwargs":{"thinking":true})", false),
             std::nullopt)
       << "the template's own variable goes first";
+}
+
+// --default-chat-template-kwargs and MODEL.toml reach a template without the switch too, unless a request says more.
+TEST(ChatFormat, TheServersSwitchIsABudgetOfNone) {
+  AnswerHabits habits = kHermes;
+  habits.default_thinking = false;
+  const auto budget = [&](const std::string& members) {
+    return thinking_budget(*chat(members), model_with(habits));
+  };
+  EXPECT_EQ(budget(""), 0);
+  EXPECT_EQ(budget(R"(,"chat_template_kwargs":{"x":1})"), 0);
+  EXPECT_EQ(budget(R"(,"enable_thinking":true)"), std::nullopt);
+  EXPECT_EQ(budget(R"(,"chat_template_kwargs":{"enable_thinking":true})"), std::nullopt);
+  EXPECT_EQ(budget(R"(,"thinking_token_budget":50)"), 50);
 }
 
 }  // namespace
