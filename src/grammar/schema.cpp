@@ -124,8 +124,10 @@ Result<Node> SchemaLowering::shape(const Shape& s, const Together& schemas) {
 Result<Node> SchemaLowering::listed_values(const Shape& s, const std::string& where) {
   std::vector<Node> out;
   for (const V& one : *s.values) {
-    MET_ASSIGN(const bool inside, reader_.holds_listed(s, one));
-    if (!inside) continue;
+    const Result<bool> inside = reader_.holds_listed(s, one);
+    if (!inside)
+      return fail(inside.error().code, inside.error().message, where + "/enum" + inside.error().field);
+    if (!*inside) continue;
     MET_ASSIGN(Node node, literal(one, where + "/enum"));
     out.push_back(std::move(node));
   }

@@ -101,7 +101,9 @@ const V* find_anchor(const V& value, std::string_view name) {
 
 Result<> SchemaReader::spend(const std::string& where, std::int64_t units) {
   steps_ += units;
-  if (steps_ > kUnitsMax) return unsupported(where, "the schema is too large when its parts are combined");
+  if (steps_ > kUnitsMax)
+    return unsupported(where, concat("reading the schema takes more than ", kUnitsMax,
+                                     " steps: it has too many values, properties or alternatives"));
   return {};
 }
 
