@@ -24,6 +24,7 @@ class State final : public sampling::ConstraintState {
   }
   bool accept(std::int32_t id) override { return inner_->accept(id); }
   void rewind(std::int64_t count) override { inner_->rewind(count); }
+  bool over_bound() const override { return inner_->over_bound(); }
 
  private:
   std::unique_ptr<sampling::ConstraintState> inner_;

@@ -58,9 +58,13 @@ std::span<const std::span<const std::uint32_t>> RowMasks::fill(const scheduler::
 
 void RowMasks::accept(const scheduler::SampleWork& work, scheduler::SampleResult& result) {
   Row& row = at(work.device_row);
-  if (row.state == nullptr || result.flags != 0) return;
-  ++row.outputs;
-  if (!row.state->accept(result.id)) result.flags |= scheduler::kFlagEmptyMask;
+  if (row.state == nullptr) return;
+  if (result.flags == 0) {
+    ++row.outputs;
+    if (!row.state->accept(result.id)) result.flags |= scheduler::kFlagEmptyMask;
+  }
+  if ((result.flags & scheduler::kFlagEmptyMask) != 0 && row.state->over_bound())
+    result.flags |= scheduler::kFlagMaskBound;
 }
 
 }  // namespace met::engine

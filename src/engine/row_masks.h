@@ -25,7 +25,7 @@ class RowMasks {
   /// One mask for each sample of the step, valid until the next call: a bit for each id that may follow; empty:
   /// every id may. Before `min_tokens` outputs end ids are not among them unless nothing else is.
   std::span<const std::span<const std::uint32_t>> fill(const scheduler::StepBatch& batch);
-  /// Takes the sampled id; one that could not follow flags its row.
+  /// Takes the sampled id; one that could not follow flags its row. A row without one that failed by a bound says so.
   void accept(const scheduler::SampleWork& work, scheduler::SampleResult& result);
 
  private:

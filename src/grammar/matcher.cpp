@@ -25,6 +25,7 @@ class Matcher {
       : limits_(&limits), matcher_(grammar) {}
 
   bool failed() const { return failed_; }
+  bool over_bound() const { return over_bound_; }
   bool completed() const { return matcher_.IsCompleted(); }
 
   bool accept(Id id) {
@@ -88,6 +89,9 @@ class Matcher {
       const bool done = work();
       take_engine_warning();
       return done;
+    } catch (const OverBudget&) {
+      failed_ = over_bound_ = true;
+      return false;
     } catch (const std::exception&) {
       failed_ = true;
       return false;
@@ -97,6 +101,7 @@ class Matcher {
   const Limits* limits_;
   xgrammar::GrammarMatcher matcher_;
   bool failed_ = false;
+  bool over_bound_ = false;
   bool mixed_ = false;
 };
 
@@ -166,6 +171,8 @@ class State final : public sampling::ConstraintState {
     reset_phase();
     for (const Id id : kept) accept(id);
   }
+
+  bool over_bound() const override { return matcher_.over_bound(); }
 
  private:
   enum class Phase {

@@ -22,6 +22,8 @@ class ConstraintState {
   virtual bool accept(std::int32_t id) = 0;
   /// Takes back the last `count` accepted ids.
   virtual void rewind(std::int64_t count) = 0;
+  /// It failed by a bound on time or memory: that nothing may follow says nothing about the text.
+  virtual bool over_bound() const { return false; }
 };
 
 /// What every choice of a request must be. Immutable; used from many threads at once.

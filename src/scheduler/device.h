@@ -112,11 +112,12 @@ struct StepBatch {
   void reserve(const StepLimits& limits);  ///< so that no step allocates (E10)
 };
 
-/// Set by the device on one sampled row; its request fails, the others do not notice (F2, F3).
+/// Set on one sampled row by the device, or by what decides its masks; its request fails, the others do not notice (F2, F3).
 enum SampleFlag : std::uint32_t {
   kFlagNonFinite = 1,   ///< a logit was NaN or infinite where no mask put it
   kFlagEmptyMask = 2,   ///< no id may follow
   kFlagOutOfRange = 4,  ///< the id is not in the vocabulary
+  kFlagMaskBound = 8,   ///< what may follow took more time or memory than it may
 };
 
 struct SampleResult {

@@ -19,6 +19,11 @@ Error flag_error(std::uint32_t flags, std::int64_t position) {
   const std::string at = " at position " + std::to_string(position);
   if ((flags & kFlagNonFinite) != 0)
     return {ErrorCode::kInternal, "the model's logits are not finite" + at, ""};
+  if ((flags & kFlagMaskBound) != 0)
+    return {ErrorCode::kUnavailable,
+            "what may follow" + at +
+                " took more time or memory to decide than one token may: simplify the schema or grammar",
+            ""};
   if ((flags & kFlagEmptyMask) == 0)
     return {ErrorCode::kInternal, "the sampled token is outside the vocabulary" + at, ""};
   return {ErrorCode::kInvalidArgument,

@@ -72,6 +72,49 @@ TEST(RowMasks, FollowTheirRows) {
   EXPECT_TRUE(masks.fill(batch)[1].empty()) << "the row belongs to another sequence now";
 }
 
+/// Gives up at the first mask, or at the first id.
+class Costly final : public sampling::Constraint {
+ public:
+  explicit Costly(bool at_mask) : at_mask_(at_mask) {}
+  std::unique_ptr<sampling::ConstraintState> begin() const override {
+    return std::make_unique<State>(at_mask_);
+  }
+
+ private:
+  class State final : public sampling::ConstraintState {
+   public:
+    explicit State(bool at_mask) : at_mask_(at_mask) {}
+    bool fill(std::span<std::uint32_t> allowed) override {
+      over_ = at_mask_;
+      std::ranges::fill(allowed, over_ ? 0U : ~0U);
+      return true;
+    }
+    bool accept(std::int32_t) override { return over_ = true, false; }
+    void rewind(std::int64_t) override {}
+    bool over_bound() const override { return over_; }
+
+   private:
+    bool at_mask_;
+    bool over_ = false;
+  };
+  bool at_mask_;
+};
+
+TEST(RowMasks, TellABoundFromAnEmptyMask) {
+  for (const bool at_mask : {true, false}) {
+    const Costly costly(at_mask);
+    RowMasks masks(1, 32);
+    scheduler::StepBatch batch;
+    batch.added = {{.device_row = 0, .constraint = &costly}};
+    batch.samples = {{.row = 0, .device_row = 0}};
+    masks.update(batch);
+    masks.fill(batch);
+    scheduler::SampleResult result{.id = 3, .flags = at_mask ? +scheduler::kFlagEmptyMask : 0U};
+    masks.accept(batch.samples[0], result);
+    EXPECT_EQ(result.flags, scheduler::kFlagEmptyMask | scheduler::kFlagMaskBound) << at_mask;
+  }
+}
+
 TEST(RowMasks, HoldMinTokensUnlessNothingElseMayFollow) {
   const Counting counting(1);
   RowMasks masks(1, 32);

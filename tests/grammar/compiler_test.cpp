@@ -225,6 +225,24 @@ TEST(GrammarCompiler, CostlyNotationsEndInTheirBudget) {
   EXPECT_FALSE(compile(compiler, Kind::kEbnf, "root ::= " + std::string(2U << 20, 'a')));
 }
 
+TEST(GrammarCompiler, TooManyValuesAreRefusedByPlaceAndBound) {
+  for (const int count : {72'000, 80'000, 200'000}) {
+    json::Array values;
+    for (int i = 0; i < count; ++i) values.emplace_back(i);
+    json::Object listed{{"enum", std::move(values)}};
+    json::Object schema{{"type", "object"}};
+    schema.append("properties", json::Object{{"a", std::move(listed)}});
+    Limits limits;
+    limits.spec_bytes = std::size_t{8} << 20U;
+    Compiler compiler(test::byte_vocabulary, limits);
+    const Compiled refused = compile(compiler, Kind::kJsonSchema, json::Value(std::move(schema)));
+    ASSERT_FALSE(refused) << count;
+    const std::string& said = refused.error().message;
+    EXPECT_TRUE(said.contains("/properties/a") || said.contains("bytes") || said.contains(" ms ")) << said;
+    std::printf("%d values: %s\n", count, said.c_str());
+  }
+}
+
 TEST(GrammarState, EndIdsAreAllowedExactlyWhereTheTextMayEnd) {
   Compiler compiler(test::byte_vocabulary);
   const auto compiled =
@@ -313,6 +331,26 @@ TEST(GrammarCompiler, EqualRequestsThatComeTogetherCompileOnce) {
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_THAT(good, testing::Each(1));
+}
+
+TEST(GrammarCompiler, AMaskOverItsBoundIsToldFromOneThatIsEmpty) {
+  Limits limits;
+  limits.mask_bytes = 0;
+  const auto constraint =
+      Compiler(test::byte_vocabulary, limits)
+          .compile({.kind = Kind::kJsonSchema, .value = *json::parse(R"({"type":"object"})"), .field = "f"});
+  ASSERT_TRUE(constraint) << constraint.error().message;
+  const auto state = (*constraint)->begin();
+  EXPECT_FALSE(state->over_bound());
+  const bool fed = test::feed(*state, R"({"a": [[[[[1, 2], 3]]]], "b": {"c": {"d": "e"}}})");
+  EXPECT_FALSE(fed);
+  EXPECT_TRUE(state->over_bound());
+
+  const auto plain =
+      Compiler(test::byte_vocabulary).compile({.kind = Kind::kRegex, .value = "a", .field = "f"});
+  const auto other = (*plain)->begin();
+  EXPECT_FALSE(other->accept('b'));
+  EXPECT_FALSE(other->over_bound());
 }
 
 }  // namespace

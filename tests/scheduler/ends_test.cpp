@@ -175,7 +175,13 @@ TEST_P(Ends, AFlagOfOneRowFailsItsRequestAlone) {  // F2, F3
 }
 
 TEST_P(Ends, ARequestThatLeavesNoTokenIsAtFaultItself) {  // F2
-  for (const std::uint32_t flag : {+kFlagEmptyMask, +kFlagNonFinite, kFlagEmptyMask | kFlagNonFinite}) {
+  const std::pair<std::uint32_t, ErrorCode> kinds[] = {
+      {kFlagEmptyMask, ErrorCode::kInvalidArgument},
+      {kFlagNonFinite, ErrorCode::kInternal},
+      {kFlagEmptyMask | kFlagNonFinite, ErrorCode::kInternal},
+      {kFlagEmptyMask | kFlagMaskBound, ErrorCode::kUnavailable}};
+  for (const auto& [flags, code] : kinds) {
+    const std::uint32_t flag = flags;
     SimOptions options = small_options(/*blocks=*/30, /*batch=*/3, GetParam());
     options.device.flags = [flag](const std::vector<TokenId>&, int, std::int64_t position) {
       return position == 8 ? flag : 0U;
@@ -184,8 +190,7 @@ TEST_P(Ends, ARequestThatLeavesNoTokenIsAtFaultItself) {  // F2
     met.submit("A", {.prompt = 5, .max_tokens = 9});
     met.run();
     ASSERT_EQ(met.got("A").terminal->kind, Event::Kind::kFailed);
-    EXPECT_EQ(met.got("A").terminal->error.code,
-              flag == kFlagEmptyMask ? ErrorCode::kInvalidArgument : ErrorCode::kInternal);
+    EXPECT_EQ(met.got("A").terminal->error.code, code) << flag;
   }
 }
 
