@@ -77,7 +77,8 @@ json::Value prompt_logprobs_json(const std::vector<TokenEntry>& entries) {
       info.append("decoded_token", token.text);
       position.set(std::to_string(token.id), std::move(info));
     };
-    json::Value rank;  // null: outside the best ones
+    json::Value rank;  // null: outside the best ones, where no others were counted
+    if (entry.rank > 0) rank = json::Value(entry.rank);
     for (std::size_t i = 0; i < entry.top.size(); ++i)
       if (entry.top[i].id == entry.token.id) rank = json::Value(i + 1);
     add(entry.token, rank);

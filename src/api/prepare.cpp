@@ -82,6 +82,13 @@ Result<std::optional<FillIn>> fill_in_of(const GenerationRequest& request, const
   return found;
 }
 
+/// How many of its last tokens a prompt is cut to.
+std::optional<std::int64_t> prompt_tokens_max(const GenerationRequest& request, std::int64_t max_seq_len) {
+  if (request.truncate_prompt_tokens != -1) return request.truncate_prompt_tokens;
+  const std::int64_t answer = std::clamp<std::int64_t>(request.max_tokens.value_or(1), 1, max_seq_len - 1);
+  return max_seq_len - answer;
+}
+
 std::expected<void, ApiError> check_length(const Prompt& prompt, std::string_view field,
                                            std::int64_t max_seq_len) {
   const auto length = static_cast<std::int64_t>(prompt.ids.size());
@@ -204,8 +211,8 @@ std::expected<Prepared, ApiError> prepare(const GenerationRequest& request, cons
   for (const PromptInput& input : request.prompts)
     out.prompts.push_back(completion_prompt(input, request, model, fill_in));
   for (Prompt& prompt : out.prompts) {
-    if (request.truncate_prompt_tokens && std::ssize(prompt.ids) > *request.truncate_prompt_tokens) {
-      prompt.ids.erase(prompt.ids.begin(), prompt.ids.end() - *request.truncate_prompt_tokens);
+    if (const auto most = prompt_tokens_max(request, max_seq_len); most && std::ssize(prompt.ids) > *most) {
+      prompt.ids.erase(prompt.ids.begin(), prompt.ids.end() - *most);
       prompt.text_count = prompt.ids.size();
       if (request.echo) prompt.text = model.tokenizer.decode(prompt.ids);
     }

@@ -80,7 +80,8 @@ struct GenerationRequest {
   Thinking thinking;
   std::vector<text::Tool> tools;
   ToolChoice tool_choice;
-  std::optional<std::int64_t> truncate_prompt_tokens;  ///< keep only the last ones
+  std::optional<std::int64_t>
+      truncate_prompt_tokens;  ///< keep only the last ones; -1: as many as leave place for the answer
 
   // how
   sampling::SamplingParams

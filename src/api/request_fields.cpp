@@ -2,6 +2,7 @@
 // llama.cpp's.
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <set>
 
 #include "api/fields.h"
@@ -18,7 +19,9 @@ using V = json::Value;
 using C = ParseContext;
 using K = Field::Known;
 constexpr double kInt32 = 2147483647;
-constexpr double kInt64 = 9223372036854775807.0;
+constexpr std::int64_t kInt64Min = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t kInt64Max = std::numeric_limits<std::int64_t>::max();
+constexpr int kTopMax = 20;
 constexpr std::size_t kBiasMax = 1024;
 constexpr std::size_t kStopsMax = 16;
 
@@ -51,8 +54,31 @@ Result<void> read_allowed_token_ids(const Field& f, const V& value, R& r, const 
 }
 
 Result<void> read_seed(const Field& f, const V& value, R& r, const C&) {
-  MET_ASSIGN(const std::int64_t seed, read_integer(f, value));
-  r.sampling.seed = static_cast<std::uint64_t>(seed);
+  const auto seed = read_integer(f, value);
+  if (!seed)
+    return invalid(std::string(f.name), concat(f.name, " must be an integer from ", kInt64Min, " to ",
+                                               kInt64Max, ", got ", shown(value)));
+  r.sampling.seed = static_cast<std::uint64_t>(*seed);
+  return {};
+}
+
+/// vLLM's -1, the whole vocabulary, is over its bound too unless its server is started with another.
+Result<void> read_prompt_logprobs(const Field& f, const V& value, R& r, const C&) {
+  if (value == V(-1))
+    return invalid(std::string(f.name),
+                   concat(f.name, " must be from 0 to ", kTopMax,
+                          ", got -1: log-probabilities of the whole vocabulary are not given"));
+  MET_ASSIGN(const std::int64_t top, read_integer(f, value));
+  r.prompt_logprobs = static_cast<int>(top);
+  return {};
+}
+
+Result<void> read_truncation(const Field& f, const V& value, R& r, const C&) {
+  MET_ASSIGN(const std::int64_t tokens, read_integer(f, value));
+  if (tokens == 0)
+    return invalid(std::string(f.name),
+                   concat(f.name, " must be at least 1, or -1 for what the context holds, got 0"));
+  r.truncate_prompt_tokens = tokens;
   return {};
 }
 
@@ -161,7 +187,7 @@ constexpr Field kCommon[] = {
     {"logit_bias", read_logit_bias},
     {"allowed_token_ids", read_allowed_token_ids},
     {"bad_words", [](R& r) -> std::vector<std::string>& { return r.bad_words; }},
-    {"seed", read_seed, -kInt64, kInt64},
+    {"seed", read_seed},
     {"n", [](R& r) -> int& { return r.n; }, 1, 128},
     // the end
     {"max_completion_tokens", [](R& r) -> std::optional<std::int64_t>& { return r.max_tokens; }, 1, 1e15},
@@ -177,11 +203,10 @@ constexpr Field kCommon[] = {
     {"skip_special_tokens", [](R& r) -> bool& { return r.skip_special_tokens; }},
     {"return_token_ids", [](R& r) -> bool& { return r.return_token_ids; }},
     {"return_tokens_as_token_ids", [](R& r) -> bool& { return r.tokens_as_ids; }},
-    {"prompt_logprobs", [](R& r) -> std::optional<int>& { return r.prompt_logprobs; }, 0, 20},
+    {"prompt_logprobs", read_prompt_logprobs, 0, kTopMax},
     // the prompt
     {"add_special_tokens", [](R& r) -> std::optional<bool>& { return r.add_special_tokens; }},
-    {"truncate_prompt_tokens", [](R& r) -> std::optional<std::int64_t>& { return r.truncate_prompt_tokens; },
-     1, 1e12},
+    {"truncate_prompt_tokens", read_truncation, -1, 1e12},
     {"cache_salt",
      [](const Field& f, const V& v, R& r, const C&) -> Result<void> {
        if (!v.is_string() || v.as_string().empty())

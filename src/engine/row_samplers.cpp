@@ -27,7 +27,7 @@ sampling::Sampler make_sampler(const scheduler::RowAdded& added, int vocabulary)
 }
 
 scheduler::PositionLogprobs to_position(const std::vector<sampling::Logprob>& from) {
-  scheduler::PositionLogprobs out{.chosen = from[0].logprob, .top = {}};
+  scheduler::PositionLogprobs out{.chosen = from[0].logprob, .top = {}, .rank = from[0].rank};
   for (std::size_t i = 1; i < from.size(); ++i) out.top.push_back({from[i].id, from[i].logprob});
   return out;
 }

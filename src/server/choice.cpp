@@ -31,6 +31,7 @@ api::TokenEntry entry_of(const api::ModelText& model, api::TokenId id, std::stri
   entry.token.text = std::move(token_text);
   entry.scored = logprobs != nullptr;
   if (logprobs == nullptr) return entry;
+  entry.rank = logprobs->rank;
   for (const scheduler::TokenLogprob& top : logprobs->top)
     entry.top.push_back(scored(model, top.id, top.logprob));
   return entry;

@@ -234,7 +234,13 @@ struct Wanted {
 Answered<Wanted> wanted_of(const Head& head) {
   Wanted out;
   for (const auto& [name, value] : query_pairs(head.query)) {
-    if (name == "stream") out.stream = (value == "true" || value == "1") && head.method == "GET";
+    if (name == "stream") {
+      const bool on = value == "true" || value == "1";
+      if (!on && value != "false" && value != "0")
+        return std::unexpected(ApiError(
+            {ErrorCode::kInvalidArgument, concat("stream must be true or false, got ", value), "stream"}));
+      out.stream = on && head.method == "GET";
+    }
     if (name != "starting_after") continue;
     MET_ASSIGN(out.skip, skipped(value));
   }

@@ -311,6 +311,16 @@ TEST(CompletionFields, BadValuesAndRules) {
     EXPECT_EQ(r.error().field, field) << value;
   }
   EXPECT_EQ(completion(R"(,"n":3,"best_of":2)").error().field, "best_of");
+  for (const char* seed : {"9223372036854775808", "18446744073709551615", "-1e300", "1.5"})
+    EXPECT_TRUE(completion(std::string(",\"seed\":") + seed)
+                    .error()
+                    .message.contains(
+                        "seed must be an integer from -9223372036854775808 to 9223372036854775807, got "))
+        << completion(std::string(",\"seed\":") + seed).error().message;
+  EXPECT_TRUE(completion(R"(,"seed":-9223372036854775808)"));
+  EXPECT_TRUE(completion(R"(,"prompt_logprobs":-1)").error().message.contains("whole vocabulary"));
+  EXPECT_TRUE(completion(R"(,"prompt_logprobs":-2)").error().message.contains("0 to 20"));
+  EXPECT_EQ(completion(R"(,"truncate_prompt_tokens":-1)")->truncate_prompt_tokens, -1);
   EXPECT_EQ(completion(R"(,"n":1,"best_of":2,"stream":true)").error().field, "best_of");
   EXPECT_EQ(completion(R"(,"suffix":"x","truncate_prompt_tokens":4)").error().field,
             "truncate_prompt_tokens");

@@ -178,6 +178,12 @@ TEST(Chat, PromptOverTheContextNamesBothNumbers) {
       parsed(met.ask(post(kChat, chat_body(R"(,"truncate_prompt_tokens":10)", std::string(100, 'a')))).body)
           .find("error"),
       nullptr);
+  // vLLM's -1: what the context holds beside the answer.
+  for (const auto& [limit, kept] : {std::pair{4, 60U}, std::pair{60, 4U}, std::pair{1000, 1U}}) {
+    const std::string fields = R"(,"truncate_prompt_tokens":-1,"max_tokens":)" + std::to_string(limit);
+    EXPECT_EQ(met.ask(post(kChat, chat_body(fields, std::string(100, 'a')))).status, 200) << limit;
+    EXPECT_EQ(met.engine.last_request().prompt.size(), kept) << limit;
+  }
 }
 
 TEST(Chat, AConversationThatNearsTheContextIsShortened) {  // C1, C3
@@ -334,6 +340,10 @@ TEST(Completions, EchoLogprobsAndOffsets) {
   const json::Value pl = ask(R"(,"prompt_logprobs":2)");
   ASSERT_EQ(at(pl, "choices", 0, "prompt_logprobs").as_array().size(), 3U);
   EXPECT_TRUE(at(pl, "choices", 0, "prompt_logprobs", 0).is_null());
+  const json::Value bare = ask(R"(,"prompt_logprobs":0)");
+  EXPECT_EQ(at(bare, "choices", 0, "prompt_logprobs", 1).as_object().begin()->second.find("rank")->as_int(),
+            1)
+      << "outside the best ones too";
 }
 
 TEST(Completions, BatchesNumberTheirChoicesByPrompt) {

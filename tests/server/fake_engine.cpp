@@ -154,7 +154,7 @@ void FakeEngine::push(Live& live, Event event) {
 void FakeEngine::advance(Live& live) {
   const scheduler::Request& r = live.request;
   const auto top = [&](TokenId id, int k) {
-    scheduler::PositionLogprobs p{.chosen = -0.5F};
+    scheduler::PositionLogprobs p{.chosen = -0.5F, .top = {}, .rank = 1};
     for (int i = 0; i < k; ++i) p.top.push_back({id + i, -0.5F - static_cast<float>(i)});
     return p;
   };

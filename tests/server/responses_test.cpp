@@ -194,6 +194,10 @@ TEST(Background, AStreamIsTakenUpAgain) {
   const auto whole = events_of(met.ask(get(path + "?stream=true")).body);
   EXPECT_EQ(at(whole.front(), "sequence_number").as_int(), 0);
   EXPECT_EQ(whole.size(), resumed.size() + 4);
+  const Answer unclear = met.ask(get(path + "?stream=yes"));
+  EXPECT_EQ(unclear.status, 400);
+  EXPECT_EQ(at(parsed(unclear.body), "error", "param"), json::Value("stream"));
+  EXPECT_EQ(met.ask(get(path + "?stream=false")).status, 200);
   Client late(met.port());  // one that has seen the last event: no events, and the connection goes on
   late.send(get(path + "?stream=true&starting_after=1000") + get("/health"));
   for (const char* what : {"events", "health"}) {
