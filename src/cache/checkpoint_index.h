@@ -50,13 +50,16 @@ class CheckpointIndex {
     at(oldest) = {.taken = true};
     return oldest;
   }
-  /// What was written to a taken slot can be hit from now on. The first writer wins: of two the later is given back.
-  void publish(std::int32_t slot, const Hash128& identity, std::int64_t blocks, std::uint64_t session) {
+  /// What was written to a taken slot can be hit from now on. The first writer wins: of two the later is given back, and the
+  /// result is false.
+  bool publish(std::int32_t slot, const Hash128& identity, std::int64_t blocks, std::uint64_t session) {
     MET_CHECK(at(slot).taken && blocks > 0, "only a taken slot is published");
     for (const Entry& entry : entries_)
-      if (entry.published && entry.identity == identity && entry.session == session) return give_back(slot);
+      if (entry.published && entry.identity == identity && entry.session == session)
+        return give_back(slot), false;
     at(slot) = {
         .published = true, .identity = identity, .blocks = blocks, .session = session, .used = ++clock_};
+    return true;
   }
   void give_back(std::int32_t slot) { at(slot) = {}; }
 

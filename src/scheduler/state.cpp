@@ -65,8 +65,8 @@ void EngineLoop::settle_captures(StepSlot& slot) {
       checkpoints_.give_back(capture.slot);
       continue;
     }
-    checkpoints_.publish(capture.slot, capture.identity, capture.blocks, capture.session);
-    ++numbers_.stats.checkpoints_stored;
+    if (checkpoints_.publish(capture.slot, capture.identity, capture.blocks, capture.session))
+      ++numbers_.stats.checkpoints_stored;
   }
   slot.captures.clear();
 }

@@ -111,6 +111,19 @@ TEST(State, TheLeastRecentCheckpointIsGivenUp) {  // H7
   expect_solo(met);
 }
 
+TEST(State, WhatTwoWriteAtOnceIsStoredOnce) {  // H4
+  SimOptions options = hybrid(TailCapture::kSplit);
+  options.plan.producer_ticks_max = 0;
+  Simulation met(options);
+  for (const char* name : {"one", "two", "three"})
+    met.submit(name, {.prompt = 22, .max_tokens = 1, .shared = 22});
+  met.run();
+  const Snapshot& numbers = met.loop().snapshot();
+  EXPECT_EQ(numbers.checkpoint_slots_used, 1);
+  EXPECT_EQ(numbers.stats.checkpoints_stored, 1) << "what is stored and not evicted is there";
+  expect_solo(met);
+}
+
 TEST(State, HermeticRestoresWithinASessionAlone) {  // H9
   for (const bool hermetic : {false, true}) {
     SimOptions options = hybrid(TailCapture::kSplit);
