@@ -173,6 +173,26 @@ TEST(CudaPlans, DecodeAttentionCoversTheContext) {
       }
 }
 
+// No warp of the device is without work where rows and key-value heads are at least a team for each of its warps.
+TEST(CudaPlans, TeamsOfRingAttentionShareTheDeviceEvenly) {
+  gpu::mock::MockBackend device = h200();
+  const auto entry = [&](int rows, int kv_heads) {
+    const DecodeAttentionShape shape{.heads = 4 * kv_heads,
+                                     .kv_heads = kv_heads,
+                                     .head_dim = 128,
+                                     .rows_max = rows,
+                                     .positions_max = 40960};
+    EXPECT_TRUE(plan_decode_attention(device, shape));
+    return device.lookups().back().function;
+  };
+  EXPECT_EQ(entry(16, 8), "decode_attention_d128_bf16_h8_wide");
+  EXPECT_EQ(entry(32, 8), "decode_attention_d128_bf16_h8_ring4");
+  EXPECT_EQ(entry(64, 8), "decode_attention_d128_bf16_h8_ring2");
+  EXPECT_EQ(entry(128, 8), "decode_attention_d128_bf16_h8_ring1");
+  EXPECT_EQ(entry(256, 8), "decode_attention_d128_bf16_h8_ring1");
+  EXPECT_EQ(entry(128, 4), "decode_attention_d128_bf16_h8_ring2");
+}
+
 /// A mixture of experts: Qwen3-30B-A3B, Qwen3-235B-A22B, one with the widest experts that few tokens take, and goldens.
 struct Mixture {
   int hidden, width, experts, top_k;

@@ -12,14 +12,14 @@
 // Rows     a row's bits depend on its own context, `splits` and `split_tokens` alone: warps, then splits, are joined in
 //          order by whoever comes last.
 // Launch   grid (any, kv_heads * head groups), kWarps * 32 threads; a head group is up to 8 or 16 query heads of one
-//          key-value head. Along x a block (`_ring`: a warp, those of a block gridDim.x apart) takes items blockIdx.x,
+//          key-value head. Along x a block (`_ring`: a team, those of a block gridDim.x apart) takes items blockIdx.x,
 //          blockIdx.x + gridDim.x, …: a row and a split, the split slowest, since of short rows only the first has work.
 //          `rows` is 16-byte aligned. Dependent: row data and older keys and values are read before the wait; blocks
 //          without work leave at once, but for one that waits.
 // Cost     reads 2 * context * head_dim * (2 or 1) bytes a row and key-value head. Bound by memory: each warp keeps
 //          `kDepth` tiles of some 4 KB keys and 4 KB values in registers while more are on their way, the first of the
-//          next item among them. In entries `_ring`, for rows enough to occupy all SMs, each warp takes items by itself and
-//          has 20 KB on their way (decode_ring.cuh).
+//          next item among them. In entries `_ring<warps of a team>`, for rows enough to occupy all SMs, each warp has 20 KB on
+//          their way (decode_ring.cuh).
 #include "decode_items.cuh"
 #include "decode_ring.cuh"
 
@@ -77,11 +77,11 @@ __device__ void decode_attention(const met::DecodeAttentionArgs& args) {
     decode_attention<Config<Cache, dim, heads, warps, depth, kb, late>>(args);               \
   }
 
-// By rings: warps of a block, each of which takes items in, and stages of each.
-#define DECODE_ATTENTION_RING(name, Cache, dim, heads, teams, stages, kb)                         \
-  extern "C" __global__ __launch_bounds__(                                                        \
-      teams * 32, 2) void name(const __grid_constant__ met::DecodeAttentionArgs args) {           \
-    decode_attention_ring<Config<Cache, dim, heads, 1, 1, kb, false, true>, teams, stages>(args); \
+// By rings: warps of a team, teams of a block, and stages of each warp.
+#define DECODE_ATTENTION_RING(name, Cache, dim, heads, warps, teams, stages, kb)                      \
+  extern "C" __global__ __launch_bounds__(                                                            \
+      warps* teams * 32, 2) void name(const __grid_constant__ met::DecodeAttentionArgs args) {        \
+    decode_attention_ring<Config<Cache, dim, heads, warps, 1, kb, false, true>, teams, stages>(args); \
   }
 
 #ifndef DECODE_ATTENTION_ENTRIES
@@ -111,6 +111,10 @@ DECODE_ATTENTION(decode_attention_d128_e4m3_h8, E4m3Cache, 128, 8, 4, 1, 8, fals
 DECODE_ATTENTION(decode_attention_d128_e4m3_h16, E4m3Cache, 128, 16, 4, 1, 4, false, 2)
 DECODE_ATTENTION(decode_attention_d128_e4m3_h8_wide, E4m3Cache, 128, 8, 8, 1, 8, true, 1)
 DECODE_ATTENTION(decode_attention_d256_e4m3_h8, E4m3Cache, 256, 8, 4, 1, 4, false, 2)
-DECODE_ATTENTION_RING(decode_attention_d64_bf16_h8_ring, Bf16Cache, 64, 8, 4, 10, 2)
-DECODE_ATTENTION_RING(decode_attention_d128_bf16_h8_ring, Bf16Cache, 128, 8, 4, 5, 4)
+DECODE_ATTENTION_RING(decode_attention_d64_bf16_h8_ring1, Bf16Cache, 64, 8, 1, 4, 10, 2)
+DECODE_ATTENTION_RING(decode_attention_d64_bf16_h8_ring2, Bf16Cache, 64, 8, 2, 2, 10, 2)
+DECODE_ATTENTION_RING(decode_attention_d64_bf16_h8_ring4, Bf16Cache, 64, 8, 4, 1, 10, 2)
+DECODE_ATTENTION_RING(decode_attention_d128_bf16_h8_ring1, Bf16Cache, 128, 8, 1, 4, 5, 4)
+DECODE_ATTENTION_RING(decode_attention_d128_bf16_h8_ring2, Bf16Cache, 128, 8, 2, 2, 5, 4)
+DECODE_ATTENTION_RING(decode_attention_d128_bf16_h8_ring4, Bf16Cache, 128, 8, 4, 1, 5, 4)
 #endif

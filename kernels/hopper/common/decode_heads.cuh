@@ -182,16 +182,17 @@ __device__ void prepare_head(const met::AttentionLayerArgs& layer, const Work& w
 template <class C>
 __device__ void prepare_heads(const met::AttentionLayerArgs& layer, const Work& work, const RawHeads<C>& raw,
                               std::int64_t slot, Shared<C>& shared, int warp, int lane) {
-  if constexpr (C::kWarps == 1) {
+  if constexpr (C::kRing) {
     // One after the other by the same code, which would be fetched cold in every launch.
 #pragma unroll
     for (int i = 0; i < C::kUnits; ++i)
 #pragma unroll
       for (int j = 0; j < C::kPairs; ++j)
-        if (j * kWarp + lane < C::kDim / 2) shared.preparing.projected[i][j * kWarp + lane] = raw.pairs[i][j];
+        if (j * kWarp + lane < C::kDim / 2)
+          shared.preparing.projected[warp + i * C::kWarps][j * kWarp + lane] = raw.pairs[i][j];
     __syncwarp();
 #pragma unroll 1
-    for (int unit = 0; unit < raw.units(work); ++unit) {
+    for (int unit = warp; unit < raw.units(work); unit += C::kWarps) {
       HeadPairs<C> head;
 #pragma unroll
       for (int j = 0; j < C::kPairs; ++j)

@@ -1,6 +1,6 @@
-// Decode attention for many rows: every warp takes items in by itself, and keeps a ring of cache blocks of its own full by
-// tensor copies, from one item into the next. Warps wait for nobody, so what one does between items hides behind the blocks
-// of others.
+// Decode attention for many rows: every warp keeps a ring of cache blocks of its own full by tensor copies, from one item into
+// the next. A warp takes items in by itself, or a team of them takes a part of its blocks each where there are fewer items
+// than warps. Teams wait for nobody, so what one does between items hides behind the blocks of others.
 #pragma once
 
 #include "async.cuh"
@@ -69,13 +69,24 @@ class BlockRing {
   unsigned taken_ = 0;
 };
 
-/// Numbers of an item's cache blocks, asked for in order: read 32 at a time, one batch ahead.
+/// The blocks of an item that a warp of its team takes in.
+struct Part {
+  int begin, end;
+};
+template <class C>
+__device__ Part part_of(const Work& work, int warp) {
+  const int each = (work.end - work.begin + C::kWarps - 1) / C::kWarps;
+  const int begin = min(work.end, work.begin + warp * each);
+  return {begin, min(work.end, begin + each)};
+}
+
+/// Numbers of a part's cache blocks, asked for in order: read 32 at a time, one batch ahead.
 class BlockNumbers {
  public:
   BlockNumbers() = default;
-  __device__ BlockNumbers(const met::DecodeAttentionArgs& args, const Work& work, int lane)
-      : table_(args.block_table + work.row.table_begin + work.first + work.begin),
-        count_(work.end - work.begin) {
+  __device__ BlockNumbers(const met::DecodeAttentionArgs& args, const Work& work, const Part& part, int lane)
+      : table_(args.block_table + work.row.table_begin + work.first + part.begin),
+        count_(part.end - part.begin) {
     now_ = fetch(0, lane);
     next_ = fetch(kWarp, lane);
   }
@@ -104,9 +115,9 @@ class BlockNumbers {
 template <class C>
 struct QueriesInRegisters {
   uint4 of[C::kSteps];
-  __device__ QueriesInRegisters(const Shared<C>& shared, int lane) {
+  __device__ QueriesInRegisters(Shared<C>& shared, int lane) {
 #pragma unroll
-    for (int s = 0; s < C::kSteps; ++s) of[s] = query_fragment<C>(shared.preparing.queries, s, lane);
+    for (int s = 0; s < C::kSteps; ++s) of[s] = query_fragment<C>(queries_of(shared), s, lane);
   }
   __device__ uint4 operator()(int step) const { return of[step]; }
 };
@@ -119,21 +130,24 @@ class BlocksOfRing {
   static constexpr bool kHeadsFirst = true;
   using Ring = BlockRing<C, Stages>;
 
-  __device__ BlocksOfRing(const met::DecodeAttentionArgs& args, const Ring& ring, const Work& work, int lane)
-      : args_(args), ring_(ring), now_(args, work, lane), kv_head_(work.kv_head) {
+  __device__ BlocksOfRing(const met::DecodeAttentionArgs& args, const Ring& ring, const Work& work, int warp,
+                          int lane)
+      : args_(args), ring_(ring), now_(args, work, part_of<C>(work, warp), lane), kv_head_(work.kv_head) {
     top_up(lane);
   }
-  __device__ void expect(const met::DecodeAttentionArgs& args, const Work& next, bool more, int, int lane) {
-    next_ = more ? BlockNumbers(args, next, lane) : BlockNumbers();
+  __device__ void expect(const met::DecodeAttentionArgs& args, const Work& next, bool more, int warp,
+                         int lane) {
+    next_ = more ? BlockNumbers(args, next, part_of<C>(next, warp), lane) : BlockNumbers();
   }
-  __device__ void take_all(const Work& work, const Scores& scores, const Shared<C>& shared, int, int lane,
+  __device__ void take_all(const Work& work, const Scores& scores, Shared<C>& shared, int warp, int lane,
                            Sums<C>& sums) {
     const QueriesInRegisters<C> queries(shared, lane);
     const int to = work.row.position;
     const int from = work.from;
-    int position = (work.first + work.begin) * kBlockTokens;
+    const Part part = part_of<C>(work, warp);
+    int position = (work.first + part.begin) * kBlockTokens;
 #pragma unroll 1
-    for (int left = work.end - work.begin; left > 0; --left, position += kBlockTokens) {
+    for (int left = part.end - part.begin; left > 0; --left, position += kBlockTokens) {
       Tile<C> tile;
       ring_.take(tile.keys[0], lane);
       fill(lane);
@@ -184,26 +198,26 @@ class BlocksOfRing {
 
 template <class C, int Teams, int Stages>
 __device__ void decode_attention_ring(const met::DecodeAttentionArgs& args) {
-  static_assert(C::kWarps == 1);
   using Source = BlocksOfRing<C, Stages>;
   using Ring = typename Source::Ring;
   constexpr std::uint32_t kAlignment = 1024;  // of what is swizzled
   __shared__ Shared<C> shared[Teams];
-  __shared__ alignas(8) std::uint64_t barriers[Teams][Stages];
+  __shared__ alignas(8) std::uint64_t barriers[Teams * C::kWarps][Stages];
   extern __shared__ char ring_memory[];
   launch_dependents();
-  const int team = static_cast<int>(threadIdx.x) / kWarp;
+  const int number = static_cast<int>(threadIdx.x) / kWarp;  // of the warp
+  const int warp = number % C::kWarps;                       // of its team
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const std::uint32_t base = (shared_address(ring_memory) + kAlignment - 1) / kAlignment * kAlignment;
-  const Ring ring(base + team * Ring::kBytes, shared_address(barriers[team]));
+  const Ring ring(base + number * Ring::kBytes, shared_address(barriers[number]));
   if (lane == 0) {
     prefetch_map(args.k_map);
     prefetch_map(args.v_map);
     ring.init();
   }
   __syncwarp();
-  take_items<C>(args, shared[team], 0, lane,
-                [&](const Work& work) { return Source(args, ring, work, lane); });
+  take_items<C>(args, shared[number / C::kWarps], warp, lane,
+                [&](const Work& work) { return Source(args, ring, work, warp, lane); });
 }
 
 }  // namespace

@@ -34,13 +34,15 @@ __device__ inline float warp_max(float v) {
 constexpr int clamped(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
 
 /// One kernel: head size, cache, query heads of a block, warps of a block, tiles in flight a warp, KB of keys
-/// of a tile, when the next kernel may start: at once, or once the wait is over, and how lanes share a key.
-template <class CacheType, int D, int Heads, int Warps, int Depth, int TileKb, bool Late, bool Paired = false>
+/// of a tile, when the next kernel may start: at once, or once the wait is over, and whether warps keep rings, whose blocks
+/// teams of them take in.
+template <class CacheType, int D, int Heads, int Warps, int Depth, int TileKb, bool Late, bool Ring = false>
 struct Config {
   using Cache = CacheType;
   static constexpr int kDim = D;
-  using KeyLayout = Layout<CacheType, D, Paired>;
-  using Keys = KeyBlock<CacheType, D, Paired>;
+  static constexpr bool kRing = Ring;
+  using KeyLayout = Layout<CacheType, D, Ring>;
+  using Keys = KeyBlock<CacheType, D, Ring>;
   using Values = ValueBlock<CacheType, D>;
   static constexpr int kSteps =
       D / 16;  // products over the dimensions of a key, and 16-row tiles of the output
@@ -60,7 +62,7 @@ struct Config {
   static_assert(Heads <= 16);
 };
 
-// A team is the warps that take one item in: all of a block, or one, of several that each have items of their own.
+// A team is the warps that take one item in: all of a block, or some, of several teams that each have items of their own.
 template <class C>
 __device__ int thread_of_team() {
   return static_cast<int>(threadIdx.x) % C::kThreads;
@@ -71,8 +73,10 @@ template <class C>
 __device__ void meet() {
   if constexpr (C::kWarps == 1)
     __syncwarp();
+  else if (!C::kRing || threadIdx.x < C::kThreads)
+    asm volatile("bar.sync 0, %0;" ::"n"(C::kThreads) : "memory");
   else
-    __syncthreads();
+    asm volatile("bar.sync 1, %0;" ::"n"(C::kThreads) : "memory");  // of two teams
 }
 
 /// What a block works on.
@@ -99,28 +103,30 @@ struct QueryFragments {
   alignas(16) std::uint32_t words[C::kSteps][kWarp][2 * C::kHeadTiles];
 };
 
-/// What is needed while heads are prepared. A team of one warp stages projected heads there, and has its queries in registers
-/// afterwards.
-template <class C, bool Alone = C::kWarps == 1>
-struct Preparing {
+/// What products read. A warp alone has its queries in registers before its sums take their place.
+template <class C, bool Here>
+struct Queries {
+  QueryFragments<C> queries;
+};
+template <class C>
+struct Queries<C, false> {};
+
+/// Where warps keep rings: heads as projected.
+template <class C, bool Here>
+struct Staged {
+  std::uint32_t projected[C::kUnits * C::kWarps][C::kDim / 2];
+};
+template <class C>
+struct Staged<C, false> {};
+
+/// What is needed while heads are prepared.
+template <class C>
+struct Preparing : Queries<C, C::kWarps == 1>, Staged<C, C::kRing> {
   float turned[C::kWarps][C::kDim];
 };
-template <class C>
-struct Preparing<C, true> {
-  float turned[1][C::kDim];
-  std::uint32_t projected[C::kHeads + 2][C::kDim / 2];
-  QueryFragments<C> queries;
-};
-/// What products read.
-template <class C, bool Alone = C::kWarps == 1>
-struct Prepared {
-  QueryFragments<C> queries;
-};
-template <class C>
-struct Prepared<C, true> {};
 
 template <class C>
-struct Shared : Prepared<C> {
+struct Shared : Queries<C, C::kWarps != 1> {
   float q_norm[C::kDim];
   float k_norm[C::kDim];
   float frequency[C::kDim / 2];

@@ -23,7 +23,7 @@ struct Variant {
   int heads;  ///< query heads of a block
   int warps;
   int blocks_per_sm;  ///< that run at once
-  int teams = 1;      ///< of a block, each with items of its own
+  int teams = 0;      ///< of a block, which keep rings and have items of their own
   std::uint32_t shared_bytes = 0;
   const char* module = "decode_attention";
   int cluster = 1;  ///< blocks, one for each split of a row
@@ -43,11 +43,14 @@ constexpr int kBriefSplitTokens = 64;  // a tile for each warp
 constexpr Variant kFew{.name = "h8_wide", .heads = 8, .warps = 8, .blocks_per_sm = 1};
 constexpr Variant kMany{.name = "h8", .heads = 8, .warps = 4, .blocks_per_sm = 2};
 constexpr Variant kManyHeads{.name = "h16", .heads = 16, .warps = 4, .blocks_per_sm = 2};
-/// Each warp takes items in by itself, from 20 KB that tensor copies keep full.
-constexpr Variant kRing{
-    .name = "h8_ring", .heads = 8, .warps = 4, .blocks_per_sm = 2, .teams = 4, .shared_bytes = 81 << 10};
+/// Each warp has 20 KB that tensor copies keep full. Teams of one, two or four of them take items in, as many as leave no warp
+/// without work.
+constexpr Variant kRings[] = {
+    {.name = "h8_ring1", .heads = 8, .warps = 4, .blocks_per_sm = 2, .teams = 4, .shared_bytes = 81 << 10},
+    {.name = "h8_ring2", .heads = 8, .warps = 4, .blocks_per_sm = 2, .teams = 2, .shared_bytes = 81 << 10},
+    {.name = "h8_ring4", .heads = 8, .warps = 4, .blocks_per_sm = 2, .teams = 1, .shared_bytes = 81 << 10}};
 
-constexpr int kRingItems = 3;           // at least, a multiprocessor: of fewer each takes too long
+constexpr int kRingItems = 1;           // at least, a multiprocessor
 constexpr int kRingSplitTokens = 1024;  // at least, of a split, so that no warp is busy long after the others
 constexpr int kRingSplits = 32;
 
@@ -64,6 +67,12 @@ bool has_brief(const DecodeAttentionShape& shape) {
          shape.positions_max <= kBriefPositions;
 }
 
+const Variant& ring_of(int items, int multiprocessors) {
+  for (const Variant& v : kRings)
+    if (items > multiprocessors * v.blocks_per_sm * v.teams / 2) return v;
+  return kRings[2];
+}
+
 Variant variant_of(const DecodeAttentionShape& shape, int multiprocessors) {
   if (shape.heads / shape.kv_heads > kMany.heads && shape.head_dim <= 128) return kManyHeads;
   const bool wide = is_wide(shape);
@@ -72,13 +81,15 @@ Variant variant_of(const DecodeAttentionShape& shape, int multiprocessors) {
   if (!wide || shape.fixed_splits) return kMany;
   const int items = shape.rows_max * shape.kv_heads;
   if (items <= multiprocessors) return kFew;
-  return shape.cache == DType::kBF16 && items >= kRingItems * multiprocessors ? kRing : kMany;
+  return shape.cache == DType::kBF16 && items >= kRingItems * multiprocessors
+             ? ring_of(items, multiprocessors)
+             : kMany;
 }
 
 /// Parts that a long context is divided into: as many as fill the device once, or where rows alone fill it more than
 /// once, the fewest that leave less than a tenth of the last round idle.
 int splits_of(const DecodeAttentionShape& shape, const Variant& v, int parts, int multiprocessors) {
-  if (v.teams > 1) return std::clamp(shape.positions_max / kRingSplitTokens, 1, kRingSplits);
+  if (v.teams > 0) return std::clamp(shape.positions_max / kRingSplitTokens, 1, kRingSplits);
   const int slots = multiprocessors * v.blocks_per_sm;
   const int items = shape.rows_max * shape.kv_heads * parts;
   const int useful = std::clamp(shape.positions_max / kSplitTokensMin, 1, kSplitsMax);
@@ -118,7 +129,7 @@ Result<DecodeAttentionPlan> plan_decode_attention(gpu::GpuBackend& device,
                            .block = {static_cast<std::uint32_t>(v.warps) * 32},
                            .shared_bytes = v.shared_bytes,
                            .split_tokens_min = kSplitTokensMin};
-  if (v.teams > 1)
+  if (v.teams > 0)
     plan.split_tokens_min = kRingSplitTokens;
   else if (shape.rows_max * shape.kv_heads * parts >= kItemsFull)
     plan.split_tokens_min = kSplitTokensMinFull;

@@ -470,6 +470,18 @@ std::vector<AttentionCase> probes() {
                        .cache = cache,
                        .norms = true});
     const std::vector<int> some(many.begin(), many.begin() + 55);
+    // Fewer items than warps: teams of four take them in, and of two those of twice as many rows.
+    const std::vector<int> few(many.begin(), many.begin() + 29);
+    for (const int dim : {64, 128})
+      for (const int rows : {32, 64})
+        cases.push_back({.heads = 24,
+                         .kv_heads = 8,
+                         .head_dim = dim,
+                         .contexts = few,
+                         .rows_max = rows,
+                         .cache = cache,
+                         .norms = true,
+                         .sinks = true});
     for (const int dim : {64, 128}) {
       cases.push_back({.heads = 40,
                        .kv_heads = 8,
@@ -563,7 +575,7 @@ std::vector<AttentionCase> timings() {
   add(32, 8, 128, 16, 256, DType::kBF16);
   add(32, 8, 128, 128, 256, DType::kBF16);
   add(32, 8, 128, 256, 256, DType::kBF16);
-  for (const int rows : {64, 128, 256}) add(32, 8, 128, rows, 300, DType::kBF16);
+  for (const int rows : {32, 64, 128, 256}) add(32, 8, 128, rows, 300, DType::kBF16);
   add(32, 8, 128, 1, 32768, DType::kBF16);
   add(32, 8, 128, 16, 4096, DType::kBF16);
   add(32, 8, 128, 16, 4096, DType::kF8E4M3);
