@@ -144,6 +144,12 @@ Node repeat(Node part, std::int64_t least, std::int64_t most) {
 
 Node maybe(Node part) { return repeat(std::move(part), 0, 1); }
 
+Node free_of(const std::vector<std::string_view>& texts) {
+  Expr out{.kind = Expr::Kind::kFree};
+  for (const std::string_view one : texts) out.parts.push_back(text(one));
+  return make(std::move(out));
+}
+
 namespace {
 // A mark is an integer that a float holds: 8 bits of `least`, 16 of `most`.
 constexpr std::int64_t kMarkLeastMax = 0xFF;
@@ -268,6 +274,14 @@ class Printer {
         break;
       case Expr::Kind::kRepeat:
         print_repeat(node, names, times);
+        break;
+      case Expr::Kind::kFree:
+        out_ += "TagDispatch(loop_after_dispatch=false, excludes=(";
+        for (const Node& part : node->parts) {
+          print_text(part->text);
+          out_ += ',';
+        }
+        out_ += "))";
         break;
     }
   }

@@ -49,6 +49,7 @@ struct Expr {
     kAll,     ///< `parts`, one after the other; none: the empty text
     kAny,     ///< one of `parts`
     kRepeat,  ///< `parts[0]`, `least` to `most` times; kNoEnd: without end
+    kFree,    ///< any text that holds none of the texts `parts`; the whole body of a rule
   };
   Kind kind = Kind::kNever;
   std::string text;
@@ -69,6 +70,8 @@ Node all(std::vector<Node> parts);
 Node any(std::vector<Node> parts);
 Node repeat(Node part, std::int64_t least, std::int64_t most);
 Node maybe(Node part);
+/// What the engine decides once for each beginning of one of `texts`.
+Node free_of(const std::vector<std::string_view>& texts);
 
 /// What a grammar may unfold to.
 struct Bounds {

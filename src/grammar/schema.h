@@ -111,11 +111,6 @@ class SchemaLowering {
   }
 };
 
-/// At least `least` times a character of `alphabet` or an `escape`, without any of `markers`: each begins with a
-/// "<" and has no other. A beginning of a marker that another character ends counts as one.
-Node text_without(const std::vector<std::string_view>& markers, const CharSet& alphabet, const Node& escape,
-                  std::int64_t least = 0);
-
 /// Whether a part of it is the one character `point` and nothing else.
 bool asks_for(const RegexNode& regex, char32_t point);
 

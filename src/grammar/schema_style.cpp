@@ -3,10 +3,8 @@
 #include <utility>
 
 #include "core/concat.h"
-#include "core/utf8.h"
 #include "grammar/regex.h"
 #include "grammar/schema.h"
-#include "grammar/trie.h"
 
 namespace met::grammar {
 namespace {
@@ -71,29 +69,19 @@ Node python_char(char quote) {
               all({text("\\"), any({one, all({text("u"), short_escape()})})})});
 }
 
-/// Behind a beginning of a marker: the rest of one that a character which goes on with none ends.
-Node fails(const Trie& begun, const CharSet& alphabet, const Node& escape) {
-  CharSet taken{{'<', '<'}};
-  std::vector<Node> out{escape};
-  for (const auto& [c, more] : begun.next) {
-    taken.add(c, c);
-    std::string one;
-    utf8::append(c, one);
-    if (!more.ends) out.push_back(all({text(one), fails(more, alphabet, escape)}));
-  }
-  out.push_back(chars(alphabet.intersect(taken.complement())));
-  return any(std::move(out));
-}
-
-/// Any beginning of a marker behind this one, the empty one too, that is not yet a marker.
-Node begins(const Trie& begun) {
-  std::vector<Node> out{empty_text()};
-  for (const auto& [c, more] : begun.next) {
-    std::string one;
-    utf8::append(c, one);
-    if (!more.ends) out.push_back(all({text(one), begins(more)}));
-  }
-  return any(std::move(out));
+/// A text without kGemma4Quote. Its first character comes only once in the marker, so a beginning of it that does
+/// not go on ends, or begins again, where it fails.
+Node gemma4_text() {
+  const auto other = [](char c) {
+    const auto point = static_cast<char32_t>(static_cast<unsigned char>(c));
+    return chars(except(CharSet{}.complement(), {{'<', '<'}, {point, point}}));
+  };
+  const Node begun = any({empty_text(), text("|"), text("|\""), text("|\"|")});
+  const Node open = all({text("<"), repeat(all({begun, text("<")}), 0, kNoEnd)});
+  const Node fails = any({other('|'), all({text("|"), other('"')}), all({text("|\""), other('|')}),
+                          all({text("|\"|"), other('>')})});
+  return all({repeat(any({chars(CharSet{{'<', '<'}}.complement()), all({open, fails})}), 0, kNoEnd),
+              maybe(all({open, begun}))});
 }
 
 Node marked(Node text_node) { return all({text(kGemma4Quote), std::move(text_node), text(kGemma4Quote)}); }
@@ -102,18 +90,6 @@ Node between(std::string_view quote, Node inside) {
 }
 
 }  // namespace
-
-Node text_without(const std::vector<std::string_view>& markers, const CharSet& alphabet, const Node& escape,
-                  std::int64_t least) {
-  // The first character of a marker comes only once in it, so a beginning of one that does not go on ends, or
-  // begins again, where it fails.
-  Trie trie;
-  for (const std::string_view marker : markers) insert(trie, marker.substr(1), CharSet{}.complement());
-  const Node open = all({text("<"), repeat(all({begins(trie), text("<")}), 0, kNoEnd)});
-  const Node one =
-      any({chars(except(alphabet, {{'<', '<'}})), escape, all({open, fails(trie, alphabet, escape)})});
-  return all({repeat(one, least, kNoEnd), maybe(all({open, begins(trie)}))});
-}
 
 bool asks_for(const RegexNode& r, char32_t point) {
   const auto& ranges = r->chars.ranges();
@@ -150,11 +126,8 @@ Node SchemaLowering::blank() {
 Node SchemaLowering::comma() { return all({blank(), text(","), blank()}); }
 
 Node SchemaLowering::any_string() {
-  return shared("string", [&] {
-    if (style_ == Style::kGemma4)
-      return marked(text_without({kGemma4Quote}, CharSet{}.complement(), never()));
-    return bounded_string(0, kNoEnd);
-  });
+  return shared("string",
+                [&] { return style_ == Style::kGemma4 ? marked(gemma4_text()) : bounded_string(0, kNoEnd); });
 }
 
 Node SchemaLowering::bounded_string(std::int64_t least, std::int64_t most) {
@@ -179,9 +152,6 @@ Node SchemaLowering::bounded_string(std::int64_t least, std::int64_t most) {
     case Style::kMinimaxXml:
     case Style::kGlmXml:
     case Style::kDeepseekXml:
-      if (most == kNoEnd)
-        return between("\"", text_without(tag_->ends(), except(printable(), {{'"', '"'}, {'\\', '\\'}}),
-                                          json_escape(), least));
       return between("\"", times("char", [&] { return json_char(); }));
     case Style::kJson:
       break;

@@ -75,12 +75,11 @@ Node SchemaLowering::edged(Node text_node) const {
 }
 
 Node SchemaLowering::tag_string(std::int64_t least, std::int64_t most) {
-  const CharSet every = CharSet{}.complement();
-  if (least == 0 && most == kNoEnd)
-    return shared("tag_text", [&] { return text_without(tag_->ends(), every, never()); });
-  if (most != kNoEnd) return edged(repeat(chars(no_tag_text().complement()), least, most));
-  return edged(
-      text_without(tag_->ends(), every.intersect(CharSet{{'\r', '\r'}}.complement()), never(), least));
+  const Node free = shared("tag_text", [&] { return free_of(tag_->ends()); });
+  if (least == 0 && most == kNoEnd) return free;
+  const Node counted = chars(no_tag_text().complement());
+  if (most != kNoEnd) return edged(repeat(counted, least, most));
+  return edged(all({repeat(counted, least, least), free}));
 }
 
 Result<Node> SchemaLowering::tag_pattern(const RegexNode& regex, std::int64_t least, std::int64_t most) {

@@ -9,6 +9,7 @@
 #include "api/tool_grammar.h"
 #include "tests/grammar/byte_vocabulary.h"
 #include "text/machine/answer_parser.h"
+#include "text/tokenizer/stream_decoder.h"
 
 namespace met::api {
 namespace {
@@ -357,7 +358,7 @@ const TagCase kTagCases[] = {
      {{R"({"a": "b"})", R"({"a": "b"})", false}, {R"({"c": 1})", "", false}}},
     {R"({"items":{"type":"integer"}})", {{"[1, 2]", "[1, 2]", false}, {R"(["a"])", "", false}}},
     {R"({"type":"array","items":{"type":"string"}})",
-     {{R"(["<b>", "</b>", "</", "<parameter"])", R"(["<b>", "</b>", "</", "<parameter"])", false},
+     {{R"(["b>", "/b", "parameter>"])", R"(["b>", "/b", "parameter>"])", false},
       {R"(["\u003c/parameter>"])", R"(["</parameter>"])", false},
       {R"(["a{close}"])", "", false},
       {R"(["{next}a"])", "", false}}},
@@ -372,7 +373,7 @@ const TagCase kTagCases[] = {
      {{R"(["{escaped_close}{escaped_next}b>"])", R"(["{close}{next}b>"])", false},
       {R"(["{close}{next}b>"])", "", false}}},
     {R"({"type":"object"})",
-     {{R"({"<b>": {"c": [1, "<"]}})", R"({"<b>": {"c": [1, "<"]}})", false},
+     {{R"({"b>": {"c": [1, "\u003c"]}})", R"({"b>": {"c": [1, "<"]}})", false},
       {R"({"{close}": 1})", "", false},
       {R"({"a": {"b": "{next}"}})", "", false}}},
     {R"({"type":"object","properties":{"{close}":{}},"additionalProperties":true})",
@@ -465,7 +466,10 @@ TEST(ForcedCalls, WhateverIsWrittenInTagsFitsTheSchema) {
           {.kind = grammar::Kind::kJsonSchema, .value = *json::parse(schema), .field = "schema"});
       ASSERT_TRUE(compiled && arguments) << schema;
       for (std::uint32_t seed = 1; seed <= 4; ++seed) {
-        const std::string text = walked(**compiled, seed);
+        std::string text;
+        text::Utf8Assembler assembler;  // ids may spell bytes that are no UTF-8
+        assembler.push(walked(**compiled, seed), text);
+        assembler.flush(text);
         if (text.empty()) continue;
         const std::string read = calls_in(f.spelling.format, tools, text);
         const auto document = json::parse(read.substr(1));
