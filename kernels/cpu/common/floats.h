@@ -40,6 +40,7 @@ template <class T>
 struct Floats {
   using Element = typename T::Element;
   static constexpr int kTilesAtOnce = 2;
+  static constexpr std::int64_t kElementBytes = sizeof(Element);
   static std::size_t tile_bytes(std::int64_t k) {
     return static_cast<std::size_t>(k) * kColumns * sizeof(Element);
   }

@@ -29,6 +29,10 @@ constexpr int kRowsAtOnce = kLanes == 16 ? 8 : 4;
 constexpr int kUnpackedRows = kLanes == 16 ? 8 : kLanes == 8 ? 2 : 4;
 constexpr int kUnpackedTiles = kLanes == 8 ? 2 : 1;
 
+/// How far ahead of itself one pass of rows asks for its weights, bytes; 0: the processor's own reading ahead is as fast. Those with
+/// AVX-512 stop it where a page ends.
+constexpr std::int64_t kStreamAhead = kLanes == 16 ? 4096 : 0;
+
 /// Signed bytes times activations of 16 bits.
 template <class F>
 constexpr bool kWide = F::kDepth == 0 && simd::kWideSigned;
@@ -45,14 +49,21 @@ struct Rows {
   const void* operator[](std::int64_t r) const { return base + static_cast<std::size_t>(r) * stride; }
 };
 
-/// Weights to be asked into L2 while others are multiplied: some cache lines at each block of 32 k. Asked into L1 they would take
+/// Weights to be asked into L2 while others are multiplied: some bytes at each step. Asked into L1 they would take
 /// the few buffers that the loads of these need.
 struct Ahead {
   const std::uint8_t* from;
-  std::int64_t lines;
-  void fetch(std::int64_t block) const {
-    for (std::int64_t i = block * lines; i < (block + 1) * lines; ++i)
+  std::int64_t bytes;  ///< at each step of K::kStep k
+  void fetch(std::int64_t step) const {
+    for (std::int64_t i = step * bytes / 64; i < (step + 1) * bytes / 64; ++i)
       __builtin_prefetch(from + i * 64, 0, 2);
+  }
+  /// The same for steps of up to Bytes: the loop above would take sums out of their registers.
+  template <std::int64_t Bytes>
+  void fetch_at_most(std::int64_t step) const {
+    static_assert(Bytes <= 128);
+    __builtin_prefetch(from + step * bytes, 0, 2);
+    if constexpr (Bytes > 64) __builtin_prefetch(from + step * bytes + 64, 0, 2);
   }
 };
 
@@ -250,6 +261,7 @@ struct Int8 {
   static bool in_place(const met::LinearArgs&) { return false; }
   static constexpr bool kUnpacks = !F::kCheap || tiles::kHas;
   static constexpr bool kFetches = true;
+  static constexpr std::int64_t kStep = 32;
   static constexpr int kRows = kRowsAtOnce;
   static constexpr int kTilesAtOnce = 1;
 
@@ -260,7 +272,7 @@ struct Int8 {
     for (auto& part : acc)
       for (Vf& v : part) v = simd::zero();
     const auto blocks = [&](std::int64_t i) {
-      if constexpr (R == kRows) ahead.fetch(i);
+      if constexpr (R == kRows || kStreamAhead > 0) ahead.fetch(i);
       return F::at(weights, i);
     };
     add_blocks<F, R>(blocks, rows, 0, k / 32, acc);
@@ -345,7 +357,9 @@ struct FloatRows {
   }
   static bool in_place(const met::LinearArgs& args) { return args.norm_weight == nullptr; }
   static constexpr bool kUnpacks = false;
-  static constexpr bool kFetches = false;
+  /// On AVX2 the sums would leave their registers.
+  static constexpr bool kFetches = kStreamAhead > 0;
+  static constexpr std::int64_t kStep = 1;
   /// On AVX2 six rows and two vectors of columns are twelve sums: eight would not cover the latency of a sum.
   static constexpr int kRows = kLanes == 8 ? 6 : kRowsAtOnce;
   static constexpr int kTilesAtOnce = 1;
@@ -356,16 +370,20 @@ template <class F>
 struct Float : FloatRows {
   static constexpr int kTilesAtOnce = F::kTilesAtOnce;
   static constexpr int kRows = kTilesAtOnce == 1 ? FloatRows::kRows : kLanes == 16 ? 8 : kLanes == 8 ? 3 : 2;
+  static constexpr std::int64_t kStepBytes = kTilesAtOnce * kColumns * F::kElementBytes;
   static std::size_t tile_bytes(std::int64_t k) { return F::tile_bytes(k); }
 
   /// out[tile][r][16].
   template <int R>
-  static void tile(const std::uint8_t* weights, const void* const (&rows)[R], std::int64_t k, const Ahead&,
-                   float* out) {
+  static void tile(const std::uint8_t* weights, const void* const (&rows)[R], std::int64_t k,
+                   const Ahead& ahead, float* out) {
     constexpr int kAll = kTilesAtOnce * kParts;
+    // Every loop over the sums is unrolled: an array that one of them walks stays in memory.
     Vf acc[kAll][R];
-    for (auto& part : acc)
-      for (Vf& v : part) v = simd::zero();
+#pragma GCC unroll 8
+    for (int h = 0; h < kAll; ++h)
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) acc[h][r] = simd::zero();
     for (std::int64_t b = 0; b * 32 < k; ++b) {
       const int count = k - b * 32 < 32 ? static_cast<int>(k - b * 32) : 32;
       const typename F::Wide wide(weights, b);
@@ -373,6 +391,7 @@ struct Float : FloatRows {
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) x[r] = static_cast<const float*>(rows[r]) + b * 32;
       for (int i = 0; i < count; ++i) {
+        if constexpr (kFetches) ahead.fetch_at_most<kStepBytes>(b * 32 + i);
         // The fewer of the two wait in registers, which leaves the sums theirs.
         if constexpr (R < kAll) {
           Vf value[R];
@@ -397,7 +416,9 @@ struct Float : FloatRows {
         }
       }
     }
+#pragma GCC unroll 8
     for (int h = 0; h < kAll; ++h)
+#pragma GCC unroll 8
       for (int r = 0; r < R; ++r)
         simd::store(out + (h / kParts * R + r) * kColumns + h % kParts * kLanes, acc[h][r]);
   }
@@ -406,6 +427,7 @@ struct Float : FloatRows {
 /// Any format of packed.h for `Float`.
 template <class F>
 struct Dequantised {
+  static constexpr std::int64_t kElementBytes = 1;  // or a part of one
   static constexpr int kTilesAtOnce = 1;
   static std::size_t tile_bytes(std::int64_t k) { return F::tile_bytes(k); }
   struct Wide {
@@ -491,7 +513,7 @@ void multiply(const met::LinearArgs& args, const Rows& prepared, const std::uint
   for (int i = 0; i < R; ++i) rows[i] = prepared[r + i];
   K::template tile<R>(tile, rows, args.k, ahead, sums[0]);
   if (gated && K::kTilesAtOnce == 1) {
-    ahead.from += args.k / 32 * ahead.lines * 64;
+    ahead.from += args.k / K::kStep * ahead.bytes;
     K::template tile<R>(tile + K::tile_bytes(args.k), rows, args.k, ahead, sums[1]);
   }
   for (int i = 0; i < R; ++i) {
@@ -555,22 +577,26 @@ void multiply_units(const met::LinearArgs& args, const Rows& prepared, const std
   const std::int64_t step = gated ? 1 : K::kTilesAtOnce;
   const auto bytes = step * static_cast<std::int64_t>(unit_bytes);
   // Where several passes of rows meet a unit, the first would wait for its weights: those of the next unit come while all passes
-  // of this one run, a share in each. One pass reads as fast as the memory gives.
+  // of this one run, a share in each. One pass asks for its own.
   const std::int64_t passes = (row_end - row_begin) / K::kRows;
-  const std::int64_t blocks = args.k / 32 * (gated ? 2 : 1);
-  const std::int64_t lines =
-      K::kFetches && passes > 1 ? (bytes + 64 * blocks * passes - 1) / (64 * blocks * passes) : 0;
+  const std::int64_t steps = args.k / K::kStep * (gated && K::kTilesAtOnce == 1 ? 2 : 1);
+  std::int64_t share = 0;
+  if (K::kFetches && passes > 1) share = (bytes + steps * passes - 1) / (steps * passes);
+  if (K::kFetches && passes <= 1 && kStreamAhead > 0) share = bytes / steps;
   for (std::int64_t u = unit; u < unit_end; u += step) {
     const std::uint8_t* tile = weights + static_cast<std::size_t>(u) * unit_bytes;
     const std::int64_t c = u * kColumns;
     std::int64_t r = row_begin;
-    Ahead ahead = {tile + bytes, c + step * kColumns < columns ? lines : 0};
-    for (; r + K::kRows <= row_end; r += K::kRows, ahead.from += lines * blocks * 64)
+    Ahead ahead = {tile + (passes > 1 ? bytes : kStreamAhead), share};
+    if (passes > 1 && c + step * kColumns >= columns) ahead.bytes = 0;
+    for (; r + K::kRows <= row_end; r += K::kRows, ahead.from += share * steps)
       multiply<K, K::kRows>(args, prepared, tile, r, c, columns, gated, ahead);
-    ahead.lines = 0;
+    if (passes > 0) ahead.bytes = 0;
     if constexpr (K::kRows > 4)
-      for (; r + 4 <= row_end; r += 4) multiply<K, 4>(args, prepared, tile, r, c, columns, gated, ahead);
-    for (; r + 2 <= row_end; r += 2) multiply<K, 2>(args, prepared, tile, r, c, columns, gated, ahead);
+      for (; r + 4 <= row_end; r += 4, ahead.bytes = 0)
+        multiply<K, 4>(args, prepared, tile, r, c, columns, gated, ahead);
+    for (; r + 2 <= row_end; r += 2, ahead.bytes = 0)
+      multiply<K, 2>(args, prepared, tile, r, c, columns, gated, ahead);
     if (r < row_end) multiply<K, 1>(args, prepared, tile, r, c, columns, gated, ahead);
   }
 }
