@@ -228,11 +228,16 @@ Result<double> read_bandwidth(GpuBackend& gpu) {
 }
 
 Result<> time_case(GpuBackend& gpu, const OpCase& op, double bandwidth) {
-  // Enough copies that what one replay touches is three times the cache, where memory allows.
+  // Enough copies that what one replay touches is three times the cache, where memory allows: a case may read little of what
+  // it holds.
   constexpr std::size_t kCopiesMax = 256;
+  constexpr std::size_t kBytesMax = std::size_t{8} << 30;
+  std::size_t held = 1;
+  for (const auto& buffer : op.buffers) held += buffer.size();
   const auto touched = static_cast<std::size_t>(op.bytes);
   const std::size_t wanted = 3 * std::max<std::size_t>(gpu.info().l2_bytes, std::size_t{32} << 20);
-  const std::size_t copies = std::clamp<std::size_t>((wanted + touched - 1) / touched, 3, kCopiesMax);
+  const std::size_t most = std::clamp<std::size_t>(kBytesMax / held, 3, kCopiesMax);
+  const std::size_t copies = std::clamp<std::size_t>((wanted + touched - 1) / touched, 3, most);
   const bool cold = copies * touched >= wanted;
   Buffers buffers(gpu);
   for (std::size_t c = 0; c < copies; ++c) MET_TRY(buffers.add(op));
