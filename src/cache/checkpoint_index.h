@@ -55,8 +55,10 @@ class CheckpointIndex {
   bool publish(std::int32_t slot, const Hash128& identity, std::int64_t blocks, std::uint64_t session) {
     MET_CHECK(at(slot).taken && blocks > 0, "only a taken slot is published");
     for (const Entry& entry : entries_)
-      if (entry.published && entry.identity == identity && entry.session == session)
-        return give_back(slot), false;
+      if (entry.published && entry.identity == identity && entry.session == session) {
+        give_back(slot);
+        return false;
+      }
     at(slot) = {
         .published = true, .identity = identity, .blocks = blocks, .session = session, .used = ++clock_};
     return true;

@@ -121,14 +121,22 @@ Result<Node> SchemaLowering::shape(const Shape& s, const Together& schemas) {
   return any(std::move(out));
 }
 
-Result<Node> SchemaLowering::listed_values(const Shape& s, const std::string& where) {
-  std::vector<Node> out;
+Result<std::vector<const V*>> SchemaLowering::fitting_values(const Shape& s, const std::string& where) {
+  std::vector<const V*> out;
   for (const V& one : *s.values) {
     const Result<bool> inside = reader_.holds_listed(s, one);
     if (!inside)
       return fail(inside.error().code, inside.error().message, where + "/enum" + inside.error().field);
-    if (!*inside) continue;
-    MET_ASSIGN(Node node, literal(one, where + "/enum"));
+    if (*inside) out.push_back(&one);
+  }
+  return out;
+}
+
+Result<Node> SchemaLowering::listed_values(const Shape& s, const std::string& where) {
+  MET_ASSIGN(const std::vector<const V*> values, fitting_values(s, where));
+  std::vector<Node> out;
+  for (const V* one : values) {
+    MET_ASSIGN(Node node, literal(*one, where + "/enum"));
     out.push_back(std::move(node));
   }
   return any(std::move(out));

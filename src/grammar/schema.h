@@ -29,6 +29,8 @@ class SchemaLowering {
   Result<Node> value(const Together& schemas);
   Result<> define(const Together& schemas, int number);
   Result<Node> shape(const Shape& shape, const Together& schemas);
+  /// Of the values that a shape lists those that fit the rest of it; they live as long as the shape.
+  Result<std::vector<const V*>> fitting_values(const Shape& shape, const std::string& where);
   Result<Node> listed_values(const Shape& shape, const std::string& where);
   /// `in_tag`: as a parameter's whole value in its tag.
   Result<Node> string_value(const Shape& shape, const std::string& where, bool in_tag = false);

@@ -35,14 +35,16 @@ Result<Node> SchemaLowering::tag_value(const Together& schemas) {
   bool has_null = false;
   for (Shape& one : shapes) {
     if (one.values) {
-      for (const V& listed : *one.values) {
-        MET_ASSIGN(const bool inside, reader_.holds_listed(one, listed));
-        if (!inside) continue;
-        const bool is_text = listed.is_string();
-        has_null = has_null || listed.is_null();
-        MET_ASSIGN(Node node, is_text ? tag_literal(listed.as_string(), where + "/enum")
-                                      : literal(listed, where + "/enum"));
-        if (!listed.is_null()) (is_text ? strings : others).push_back(std::move(node));
+      MET_ASSIGN(const std::vector<const V*> values, fitting_values(one, where));
+      for (const V* listed : values) {
+        if (listed->is_null()) {
+          has_null = true;
+          continue;
+        }
+        const bool is_text = listed->is_string();
+        MET_ASSIGN(Node node, is_text ? tag_literal(listed->as_string(), where + "/enum")
+                                      : literal(*listed, where + "/enum"));
+        (is_text ? strings : others).push_back(std::move(node));
       }
       continue;
     }

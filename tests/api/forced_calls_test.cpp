@@ -380,12 +380,17 @@ const TagCase kTagCases[] = {
      {{R"({"{escaped_close}": 1})", R"({"{close}": 1})", false}, {R"({"k{close}": 1})", "", false}}},
 };
 
+/// Of a tool with the case's parameter.
+std::string schema_of(const TagFormat& f, const TagCase& c) {
+  return R"({"type":"object","properties":{"s":)" + with_markers(f, c.schema) +
+         R"(,"b":{"type":"string"}},"required":["s"]})";
+}
+
 // A value ends where the parser ends it, and what it reads there fits the schema.
 TEST(ForcedCalls, ValuesOfTagsAreWhatTheParserReads) {
   for (const TagFormat& f : kTagFormats) {
     for (const TagCase& c : kTagCases) {
-      const std::string schema = std::string(R"({"type":"object","properties":{"s":)") +
-                                 with_markers(f, c.schema) + R"(,"b":{"type":"string"}},"required":["s"]})";
+      const std::string schema = schema_of(f, c);
       const std::vector<text::Tool> tools = one_tool(schema);
       const Compiled compiled = compile(f.spelling, tools, {});
       ASSERT_TRUE(compiled) << schema << ": " << compiled.error().message;
@@ -458,8 +463,7 @@ TEST(ForcedCalls, WhateverIsWrittenInTagsFitsTheSchema) {
   grammar::Compiler compiler(grammar::test::byte_vocabulary);
   for (const TagFormat& f : kTagFormats) {
     for (const TagCase& c : kTagCases) {
-      const std::string schema = std::string(R"({"type":"object","properties":{"s":)") +
-                                 with_markers(f, c.schema) + R"(,"b":{"type":"string"}},"required":["s"]})";
+      const std::string schema = schema_of(f, c);
       const std::vector<text::Tool> tools = one_tool(schema);
       const Compiled compiled = compile(f.spelling, tools, {});
       const Compiled arguments = compiler.compile(

@@ -43,14 +43,13 @@ constexpr int kBriefSplitTokens = 64;  // a tile for each warp
 constexpr Variant kFew{.name = "h8_wide", .heads = 8, .warps = 8, .blocks_per_sm = 1};
 constexpr Variant kMany{.name = "h8", .heads = 8, .warps = 4, .blocks_per_sm = 2};
 constexpr Variant kManyHeads{.name = "h16", .heads = 16, .warps = 4, .blocks_per_sm = 2};
-/// Each warp has 20 KB that tensor copies keep full. Teams of one, two or four of them take items in, as many as leave no warp
-/// without work.
+/// More items than multiprocessors: each warp has 20 KB that tensor copies keep full. Teams of one, two or four of them take
+/// items in, as many as leave no warp without work.
 constexpr Variant kRings[] = {
     {.name = "h8_ring1", .heads = 8, .warps = 4, .blocks_per_sm = 2, .teams = 4, .shared_bytes = 81 << 10},
     {.name = "h8_ring2", .heads = 8, .warps = 4, .blocks_per_sm = 2, .teams = 2, .shared_bytes = 81 << 10},
     {.name = "h8_ring4", .heads = 8, .warps = 4, .blocks_per_sm = 2, .teams = 1, .shared_bytes = 81 << 10}};
 
-constexpr int kRingItems = 1;           // at least, a multiprocessor
 constexpr int kRingSplitTokens = 1024;  // at least, of a split, so that no warp is busy long after the others
 constexpr int kRingSplits = 32;
 
@@ -67,10 +66,11 @@ bool has_brief(const DecodeAttentionShape& shape) {
          shape.positions_max <= kBriefPositions;
 }
 
+/// The smallest teams of which half at least have an item.
 const Variant& ring_of(int items, int multiprocessors) {
   for (const Variant& v : kRings)
-    if (items > multiprocessors * v.blocks_per_sm * v.teams / 2) return v;
-  return kRings[2];
+    if (2 * items > multiprocessors * v.blocks_per_sm * v.teams) return v;
+  return kRings[std::size(kRings) - 1];
 }
 
 Variant variant_of(const DecodeAttentionShape& shape, int multiprocessors) {
@@ -81,9 +81,7 @@ Variant variant_of(const DecodeAttentionShape& shape, int multiprocessors) {
   if (!wide || shape.fixed_splits) return kMany;
   const int items = shape.rows_max * shape.kv_heads;
   if (items <= multiprocessors) return kFew;
-  return shape.cache == DType::kBF16 && items >= kRingItems * multiprocessors
-             ? ring_of(items, multiprocessors)
-             : kMany;
+  return shape.cache == DType::kBF16 ? ring_of(items, multiprocessors) : kMany;
 }
 
 /// Parts that a long context is divided into: as many as fill the device once, or where rows alone fill it more than
