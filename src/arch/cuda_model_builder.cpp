@@ -41,6 +41,8 @@ Result<> CudaModelBuilder::attention(int layer, const AttentionPart& part) {
               .scale = attention_scale(part, config_.head_dim),
               .softcap = static_cast<float>(config_.attention_softcap),
               .norm_eps = static_cast<float>(config_.norm_eps)};
+  if (weights_.kv_cache().of(layer, config_.layers) == DType::kF8E4M3)
+    out.spec.kv_scales = weights_.finder().cache_scales(name(Role::kKey, layer), name(Role::kValue, layer));
   if (part.rope != nullptr) {
     MET_ASSIGN(out.spec.rope, ops::rope_frequencies(*part.rope, config_.head_dim));
     out.spec.interleaved = part.rope->interleaved;

@@ -57,6 +57,8 @@ Result<> HostModelBuilder::attention(int layer, const AttentionPart& part) {
                              .norm_eps = static_cast<float>(config_.norm_eps),
                              .norm_offset = static_cast<float>(config_.norm_offset),
                              .cache = weights_.kv_cache().of(layer, config_.layers)};
+  if (spec.cache == DType::kF8E4M3)
+    spec.kv_scales = weights_.finder().cache_scales(name(Role::kKey, layer), name(Role::kValue, layer));
   if (part.rope != nullptr) {
     MET_ASSIGN(spec.rope, ops::rope_frequencies(*part.rope, config_.head_dim));
     spec.interleaved = part.rope->interleaved;

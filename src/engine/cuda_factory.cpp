@@ -33,6 +33,7 @@ class CudaFactory final : public RunnerFactory {
     return {};
   }
   std::vector<std::string> unused() const override { return loader_.finder().unused(); }
+  int scaled_caches() const override { return loader_.finder().scaled_caches(); }
 
  private:
   Result<std::unique_ptr<layers::cuda::Decoder>> make_decoder(const config::ModelConfig& config,
@@ -69,11 +70,12 @@ Result<> check_cuda_settings(const config::Settings& s) {
 }
 
 std::unique_ptr<RunnerFactory> cuda_factory(gpu::GpuBackend& device, const weights::Checkpoint* checkpoint,
-                                            const config::Settings& settings, const ops::KvFormat&,
+                                            const config::Settings& settings, const ops::KvFormat& cache,
                                             Progress progress) {
   return std::make_unique<CudaFactory>(
       device, checkpoint,
       layers::cuda::MatrixLoader::Options{.quantize = settings.quantization == "fp8",
+                                          .kv_cache = cache,
                                           .threads = kUploadThreads,
                                           .progress = std::move(progress)});
 }

@@ -30,6 +30,7 @@ class HostFactory final : public RunnerFactory {
     return {};
   }
   std::vector<std::string> unused() const override { return loader_.finder().unused(); }
+  int scaled_caches() const override { return loader_.finder().scaled_caches(); }
 
  private:
   gpu::GpuBackend& device_;

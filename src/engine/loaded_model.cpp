@@ -241,6 +241,10 @@ Result<LoadedModel> load_parts(const config::Settings& settings, const Progress&
   if (!model.unused.empty())
     log::warn(std::to_string(model.unused.size()) + " tensors of the checkpoint are not used, the first is " +
               model.unused.front());
+  if (p.runner.cache.type == DType::kF8E4M3)
+    log::info("of " + std::to_string(p.description.model.layers) + " layers " +
+              std::to_string(p.factory->scaled_caches()) +
+              " have scales of their fp8 cache in the checkpoint");
   model.weight_bytes =
       p.factory->weight_bytes() - (p.description.model.tied_head ? 0 : p.factory->table_bytes());
   model.expert_bytes = p.factory->expert_bytes();

@@ -36,6 +36,8 @@ class RunnerFactory {
   virtual Result<> look_up(const config::ModelConfig& config, const RunnerOptions& options) = 0;
   /// Tensors that no recipe asked for.
   virtual std::vector<std::string> unused() const = 0;
+  /// Layers whose E4M3 cache has scales of the checkpoint.
+  virtual int scaled_caches() const = 0;
 };
 
 /// `device` and `checkpoint` outlive the factory; the runner keeps the device alone. `checkpoint` null: random weights.

@@ -14,7 +14,8 @@ Result<std::unique_ptr<AttentionLayer>> AttentionLayer::make(gpu::GpuBackend& de
                                                  .interleaved = spec.interleaved,
                                                  .norm_eps = spec.norm_eps,
                                                  .norm_offset = spec.norm_offset,
-                                                 .cache = spec.cache},
+                                                 .cache = spec.cache,
+                                                 .scales = spec.kv_scales},
                                                 spec.rope));
   MET_ASSIGN(layer->attention_, ops::plan_attention(device, {.heads = spec.heads,
                                                              .kv_heads = spec.kv_heads,
@@ -22,7 +23,8 @@ Result<std::unique_ptr<AttentionLayer>> AttentionLayer::make(gpu::GpuBackend& de
                                                              .window = spec.window,
                                                              .scale = spec.scale,
                                                              .softcap = spec.softcap,
-                                                             .cache = spec.cache}));
+                                                             .cache = spec.cache,
+                                                             .scales = spec.kv_scales}));
   if (weights.post_norm) {
     MET_ASSIGN(layer->post_norm_,
                ops::plan_rms_norm(device, hidden, spec.norm_eps, spec.norm_offset, /*add=*/true));

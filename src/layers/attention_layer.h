@@ -24,6 +24,7 @@ struct AttentionSpec {
   float norm_offset = 0;
   bool interleaved = false;  ///< rotary pairs
   DType cache = DType::kF16;
+  ops::KvScales kv_scales;    ///< of an E4M3 cache
   ops::RopeFrequencies rope;  ///< rotary_dim 0: no position embedding
 };
 

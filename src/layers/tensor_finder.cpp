@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
 
 namespace met::layers {
 
@@ -11,7 +13,7 @@ namespace {
 // Frequency factors of GGUF files: part of the configuration, not of the weights.
 constexpr std::string_view kReadByConfig = "rope_freqs.weight";
 
-// Scales that round activations and caches, which a device that keeps both in wider types does without.
+// Scales that round activations and caches, which a device that keeps them in wider types does without.
 constexpr std::string_view kRoundingScales[] = {".input_scale", ".output_scale", ".q_scale", ".k_scale",
                                                 ".v_scale"};
 
@@ -144,6 +146,42 @@ void TensorFinder::require_scales(const MatrixName& matrix) {
   else if (!is_plain_float(scales->dtype))
     report(layout.name + " has type " + std::string(info(scales->dtype).name) +
            ", expected F32, F16 or BF16");
+}
+
+std::optional<float> TensorFinder::cache_scale(const std::string& projection, std::string_view name) {
+  const std::string module = projection.substr(0, projection.rfind('.') + 1);
+  for (const std::string& at :
+       {projection + "." + std::string(name), projection + ".output_scale", module + std::string(name),
+        module + "attn." + std::string(name), module + "kv_scale"}) {
+    const weights::TensorView* tensor = find(at);
+    if (tensor == nullptr) continue;
+    if (checking_) used_.push_back(at);
+    const std::string value = at + " is no scale of a cache: ";
+    const auto count =
+        std::accumulate(tensor->shape.begin(), tensor->shape.end(), std::int64_t{1}, std::multiplies<>());
+    if (count != 1 || !is_plain_float(tensor->dtype)) {
+      report(value + "it has type " + std::string(info(tensor->dtype).name) + " and shape " +
+             shape_text({tensor->shape.begin(), tensor->shape.end()}) +
+             ", supported is one number in F32, F16 or BF16");
+      return 1.0F;
+    }
+    const float scale = read_floats(at, *tensor)->front();
+    if (!(scale > 0) || !std::isfinite(1.0F / scale) || !std::isfinite(scale))
+      report(value + std::to_string(scale) + " is not positive and finite");
+    return scale;
+  }
+  return std::nullopt;
+}
+
+ops::KvScales TensorFinder::cache_scales(const std::string& key, const std::string& value) {
+  const std::optional<float> k = cache_scale(key, "k_scale");
+  const std::optional<float> v = cache_scale(value, "v_scale");
+  if (k.has_value() != v.has_value())
+    report((k ? key + " has a scale of the cache, but " + value
+              : value + " has a scale of the cache, but " + key) +
+           " has none");
+  if (checking_ && k && v) ++scaled_caches_;
+  return {.k = k.value_or(1.0F), .v = v.value_or(1.0F)};
 }
 
 const weights::TensorView* TensorFinder::require_matrix(const MatrixName& matrix) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/model_config.h"
+#include "ops/attention/attention.h"
 #include "weights/checkpoint.h"
 
 namespace met::layers {
@@ -57,6 +58,12 @@ class TensorFinder {
   /// The scales of an E4M3 matrix, [ceil(n / rows), groups]. Errors: kDataLoss naming a tensor with a value that is not
   /// finite.
   Result<std::vector<float>> read_scales(const MatrixName& matrix) const;
+  /// What calibration left for an E4M3 cache of the layer with these projections of keys and values: one number each,
+  /// "<projection>.k_scale" (or "output_scale"), or "k_scale" beside the projection or in "attn" there, and as of keys so of
+  /// values; or "kv_scale" beside them for both. 1 where there is none; one without the other is a fault.
+  ops::KvScales cache_scales(const std::string& key, const std::string& value);
+  /// Layers that have such scales; known after the check.
+  int scaled_caches() const { return scaled_caches_; }
   /// The same for a vector of F32, F16 or BF16.
   const weights::TensorView* require_vector(const std::string& name, std::int64_t size);
   /// Whatever its shape, without noting anything.
@@ -72,6 +79,7 @@ class TensorFinder {
   }
 
  private:
+  std::optional<float> cache_scale(const std::string& projection, std::string_view name);
   void require_scales(const MatrixName& matrix);
   const weights::TensorView* invent(const std::string& name, const std::vector<std::int64_t>& shape);
 
@@ -83,6 +91,7 @@ class TensorFinder {
   const weights::Checkpoint* checkpoint_;
   std::optional<config::Fp8Weights> fp8_;
   bool checking_ = true;
+  int scaled_caches_ = 0;
   std::vector<std::string> problems_;
   std::vector<std::string> used_;
   std::map<std::string, Invented> invented_;

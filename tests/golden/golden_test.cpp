@@ -101,9 +101,12 @@ TEST_P(Golden, ChunksBatchesAndCachedPrefixesGiveTheSameBits) {
   }
 }
 
-/// The greatest error that the reference sees in the last logits of all prompts, under a cache.
-double cache_error(const std::string& name, const std::string& type, const std::string& wide) {
+/// The greatest error that the reference sees in the last logits of all prompts, under a cache. `folder`: of another checkpoint
+/// that means the same.
+double cache_error(const std::string& name, const std::string& type, const std::string& wide,
+                   const std::string& folder = {}) {
   config::Settings settings = host_settings(name, "f32");
+  if (!folder.empty()) settings.model = folder;
   settings.kv_cache_dtype = type;
   settings.kv_high_precision_layers = wide;
   TestModel model(settings);
@@ -132,6 +135,19 @@ TEST(GoldenCache, LayersInBf16AreNearerToTheReferenceThanTheOthers) {  // M8
       EXPECT_LT(bf16, ends) << name << ' ' << type;
       EXPECT_LT(none, type == "fp8" ? 0.1 : 0.05) << name << ' ' << type;
     }
+  }
+}
+
+TEST(GoldenCache, AnFp8CacheIsScaledAsTheCheckpointSays) {  // M8
+  const std::string name = "llama-fp8-tensor";
+  if (!fs::exists(golden_root() / name)) GTEST_SKIP() << "no golden " << name;
+  const double plain = cache_error(name, "fp8", "0");
+  for (const ops::KvScales scales : {ops::KvScales{0x1p-14F, 0x1p-13F}, ops::KvScales{0x1p12F, 0x1p13F}}) {
+    const ScaledCacheCheckpoint told(name, scales, true);
+    const ScaledCacheCheckpoint untold(name, scales, false);
+    EXPECT_NEAR(cache_error(name, "f32", "0", told.folder()), cache_error(name, "f32", "0"), 1e-5);
+    EXPECT_NEAR(cache_error(name, "fp8", "0", told.folder()), plain, 1e-5) << "powers of two round alike";
+    EXPECT_GT(cache_error(name, "fp8", "0", untold.folder()), 3 * plain) << "numbers beyond what E4M3 holds";
   }
 }
 

@@ -1,9 +1,11 @@
-// A stored FP8 checkpoint some of whose matrices are floats, as exclusions leave them.
+// Copies of stored FP8 checkpoints: with some matrices as floats, as exclusions leave them, and with scales of the cache.
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "ops/attention/attention.h"
 
 namespace met::golden {
 
@@ -20,6 +22,22 @@ class MixedCheckpoint {
   ~MixedCheckpoint() { std::filesystem::remove_all(folder_); }
   MixedCheckpoint(const MixedCheckpoint&) = delete;
   MixedCheckpoint& operator=(const MixedCheckpoint&) = delete;
+
+  const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+/// A copy of checkpoint `name`, whose matrices have F32 scales and whose K is not normalised, that means what it meant with K
+/// and V `scales` times as large. Where `told`, it says so as calibration does, in "k_proj.k_scale" and "v_proj.v_scale".
+/// Removed with the object.
+class ScaledCacheCheckpoint {
+ public:
+  ScaledCacheCheckpoint(const std::string& name, const ops::KvScales& scales, bool told);
+  ~ScaledCacheCheckpoint() { std::filesystem::remove_all(folder_); }
+  ScaledCacheCheckpoint(const ScaledCacheCheckpoint&) = delete;
+  ScaledCacheCheckpoint& operator=(const ScaledCacheCheckpoint&) = delete;
 
   const std::filesystem::path& folder() const { return folder_; }
 

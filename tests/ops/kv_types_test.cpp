@@ -35,6 +35,8 @@ class Problem {
   }
 
   std::vector<float>& qkv() { return qkv_; }
+  ops::KvScales scales;
+  float softcap = 0;
 
   void write(int threads) {
     const StepRow row{0, kLength, 0, 0};
@@ -50,6 +52,8 @@ class Problem {
     args.heads = kHeads;
     args.kv_heads = kKvHeads;
     args.head_dim = dim_;
+    args.k_scale = scales.k;
+    args.v_scale = scales.v;
     Pool pool(threads);
     pool.run(isa_.find("rope_kv_" + name()), &args);
   }
@@ -73,6 +77,9 @@ class Problem {
     args.kv_heads = kKvHeads;
     args.head_dim = dim_;
     args.scale = 1.0F / std::sqrt(static_cast<float>(dim_));
+    args.softcap = softcap;
+    args.k_scale = scales.k;
+    args.v_scale = scales.v;
     Pool pool(threads);
     pool.run(isa_.find("attention_" + name()), &args);
     EXPECT_TRUE(y.intact()) << "wrote outside y";
@@ -174,6 +181,64 @@ TEST_P(KvTypeTest, AttentionMatchesOracle) {
               ASSERT_NEAR(y[static_cast<std::size_t>((t * kHeads + h) * dim + d)],
                           want[static_cast<std::size_t>(d)], 4e-5)
                   << isa.name << " position " << part.position + t << " head " << h;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Of E4M3 alone: numbers that a cache without scales would lose, below 2^-10 or beyond 448.
+TEST(KvScales, NumbersOfAnySizeAreKeptAndMeantByTheirScale) {  // M8
+  using Rows = std::vector<std::vector<double>>;
+  constexpr int kDim = 80;
+  for (const ops::KvScales scales : {ops::KvScales{0.003F, 0.00007F}, ops::KvScales{3.7F, 210.0F}}) {
+    for (const float softcap : {0.0F, 3.0F}) {
+      for (const Isa& isa : isas()) {
+        Problem problem(DType::kF8E4M3, kDim, isa);
+        problem.scales = scales;
+        problem.softcap = softcap;
+        Rows keys[kKvHeads], values[kKvHeads];
+        for (int p = 0; p < kLength; ++p) {
+          for (int h = kHeads; h < kHeads + 2 * kKvHeads; ++h) {
+            const bool of_values = h >= kHeads + kKvHeads;
+            const float scale = of_values ? scales.v : scales.k;
+            Rows& rows = (of_values ? values : keys)[(h - kHeads) % kKvHeads];
+            rows.emplace_back();
+            float* x = problem.qkv().data() + (p * (kHeads + 2 * kKvHeads) + h) * kDim;
+            for (int d = 0; d < kDim; ++d) {
+              x[d] *= scale;
+              const float number = x[d] * (1.0F / scale);
+              rows.back().push_back(double{scale} * f8e4m3_to_f32(f32_to_f8e4m3(number)));
+            }
+          }
+        }
+        problem.write(2);
+        for (int h = 0; h < kKvHeads; ++h) {
+          for (int p = 0; p < kLength; ++p) {
+            for (int d = 0; d < kDim; ++d) {
+              const auto at = [&](const Rows& rows) {
+                return rows[static_cast<std::size_t>(p)][static_cast<std::size_t>(d)];
+              };
+              ASSERT_DOUBLE_EQ(problem.key(p, h, d) * double{scales.k}, at(keys[h])) << isa.name;
+              ASSERT_DOUBLE_EQ(problem.value(p, h, d) * double{scales.v}, at(values[h])) << isa.name;
+            }
+          }
+        }
+        for (const Row part : {Row{599, 1}, Row{250, 9}}) {
+          const std::vector<float> y = problem.attend(2, part);
+          for (int t = 0; t < part.tokens; ++t) {
+            for (int h = 0; h < kHeads; ++h) {
+              const int kv_head = h / (kHeads / kKvHeads);
+              const float* q = problem.source(part.position + t, h);
+              const auto want =
+                  oracle::attention({q, q + kDim}, keys[kv_head], values[kv_head], part.position + t,
+                                    {1.0 / std::sqrt(kDim), softcap, 0, nullptr});
+              for (int d = 0; d < kDim; ++d)
+                ASSERT_NEAR(y[static_cast<std::size_t>((t * kHeads + h) * kDim + d)] / scales.v,
+                            want[static_cast<std::size_t>(d)] / double{scales.v}, 1e-4)
+                    << isa.name << " position " << part.position + t << " head " << h;
+            }
           }
         }
       }

@@ -172,7 +172,7 @@ void soften(const met::AttentionArgs& args, float* score, int begin, int end, fl
   for (int i = end; i < high; ++i) score[i] = kMinusInfinity;
   Vf largest = simd::set1(kMinusInfinity);
   for (int i = low; i < high; i += kLanes) {
-    Vf s = simd::mul(simd::load(score + i), simd::set1(args.scale));
+    Vf s = simd::mul(simd::load(score + i), simd::set1(args.scale * args.k_scale));
     if (args.softcap != 0.0F) {  // cap * tanh(s / cap), tanh(u) = 1 - 2 / (e^2u + 1)
       const Vf e = simd::exp(simd::mul(s, simd::set1(2.0F / args.softcap)));
       const Vf t = simd::sub(simd::set1(1.0F), simd::div(simd::set1(2.0F), simd::add(e, simd::set1(1.0F))));
@@ -369,13 +369,13 @@ void combine(Partial into, float max, float sum, const float* output, int dim) {
   }
 }
 
-/// Adds the head's sink to the sum and writes output / sum.
+/// Adds the head's sink to the sum and writes output * v_scale / sum.
 void finish(const met::AttentionArgs& args, int head, Partial result, float* y) {
   if (args.sinks != nullptr) {
     alignas(64) static constexpr float kNothing[kHeadDimMax] = {};
     combine(result, args.sinks[head], 1.0F, kNothing, head_dim(args));
   }
-  const Vf inverse = simd::div(simd::set1(1.0F), simd::set1(*result.sum));
+  const Vf inverse = simd::div(simd::set1(args.v_scale), simd::set1(*result.sum));
   for (int d = 0; d < head_dim(args); d += kLanes)
     simd::store(y + d, simd::mul(simd::load(result.output + d), inverse));
 }

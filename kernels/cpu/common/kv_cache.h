@@ -62,8 +62,9 @@ inline simd::Vf load_kv(const KvElement* p) {
 #endif
 }
 
-/// Rounds `count` values, a multiple of 16, to nearest even. Returns their scale: non-finite where a value is.
-inline float store_kv(const float* from, int count, KvElement* to) {
+/// Rounds `count` values, a multiple of 16, to nearest even, of E4M3 after multiplying them by `by`. Returns their scale:
+/// non-finite where a value is.
+inline float store_kv(const float* from, int count, [[maybe_unused]] float by, KvElement* to) {
   using namespace simd;
 #if defined(MET_KV_I8)
   Vi largest = izero();  // magnitudes compare as integers, and NaN is the largest
@@ -75,7 +76,11 @@ inline float store_kv(const float* from, int count, KvElement* to) {
   return scale;
 #elif defined(MET_KV_BF16) || defined(MET_KV_E4M3)
   for (int i = 0; i < count; ++i) {
+#if defined(MET_KV_BF16)
     const std::uint32_t bits = float_to_bits(from[i]);
+#else
+    const std::uint32_t bits = float_to_bits(from[i] * by);
+#endif
     const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
 #if defined(MET_KV_BF16)
     const std::uint32_t rounded =

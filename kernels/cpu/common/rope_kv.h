@@ -80,9 +80,10 @@ void process_token(const met::RopeKvArgs& args, const met::StepRow& row, std::in
     KvElement stored[kHeadDimMax];
     KvElement* const k_head = k_cache + h * kv_head_elements(dim);
     KvElement* const v_head = v_cache + h * kv_head_elements(dim);
-    const float k_scale = store_kv(k, dim, stored);
+    const float k_scale = store_kv(k, dim, 1.0F / args.k_scale, stored);
     for (int d = 0; d < dim; ++d) k_head[d * kKvBlockTokens + slot] = stored[d];
-    const float v_scale = store_kv(qkv + (args.heads + args.kv_heads + h) * dim, dim, v_head + slot * dim);
+    const float* const v = qkv + (args.heads + args.kv_heads + h) * dim;
+    const float v_scale = store_kv(v, dim, 1.0F / args.v_scale, v_head + slot * dim);
     if constexpr (kKvScaled) {
       kv_scales(k_head, dim)[slot] = k_scale;
       kv_scales(v_head, dim)[slot] = v_scale;

@@ -80,7 +80,9 @@ struct RopeKvArgs {
   std::int32_t interleaved;  // 1: pairs (2i, 2i+1); 0: pairs (i, i + rotary_dim / 2)
   float norm_eps;
   float norm_offset;
-  float rope_scale;  // attention factor of yarn, multiplies cos and sin
+  float rope_scale;   // attention factor of yarn, multiplies cos and sin
+  float k_scale = 1;  // E4M3 caches hold k / k_scale; else 1
+  float v_scale = 1;
 };
 
 /// Causal attention of the step's tokens over their sequences' paged KV, online softmax over absolute tiles.
@@ -99,7 +101,9 @@ struct AttentionArgs {
   std::int32_t head_dim;
   std::int32_t window;  // 0: none; else positions > p - window are seen
   float scale;
-  float softcap;  // 0: none
+  float softcap;      // 0: none
+  float k_scale = 1;  // E4M3 caches hold k / k_scale; else 1
+  float v_scale = 1;
 };
 
 /// y[r, i] = act(x[r, i]) * x[r, width + i]

@@ -10,6 +10,7 @@
 #include "layers/cuda/matrix_rows.h"
 #include "layers/cuda/uploader.h"
 #include "layers/tensor_finder.h"
+#include "ops/attention/kv_format.h"
 
 namespace met::layers::cuda {
 
@@ -31,7 +32,8 @@ struct DeviceMatrix {
 class MatrixLoader {
  public:
   struct Options {
-    bool quantize = false;  ///< float matrices of the layers become E4M3 with a scale a row
+    bool quantize = false;   ///< float matrices of the layers become E4M3 with a scale a row
+    ops::KvFormat kv_cache;  ///< of the caches that the attention layers use
     int threads = 1;
     std::function<void(std::size_t done, std::size_t total)> progress;  ///< bytes; may be empty
   };
@@ -46,6 +48,7 @@ class MatrixLoader {
   TensorFinder& finder() { return finder_; }
   const TensorFinder& finder() const { return finder_; }
   bool checking() const { return finder_.checking(); }
+  const ops::KvFormat& kv_cache() const { return options_.kv_cache; }
   gpu::GpuBackend& device() { return device_; }
   /// Bytes that all results take on the device.
   std::size_t device_bytes() const { return total_; }

@@ -16,7 +16,8 @@ inline constexpr int kKvBlockTokens = 16;
 /// Positions of one attention tile. Tiles are absolute: tile t holds positions [256 t, 256 t + 256).
 inline constexpr int kAttentionTile = 256;
 
-/// Cache   one layer's K and V are two arrays of blocks of 16 positions: f16, bf16, E4M3 (values beyond 448 become it), int8,
+/// Cache   one layer's K and V are two arrays of blocks of 16 positions: f16, bf16, E4M3 (k / k_scale and v / v_scale,
+///         one scale a layer; what lies beyond 448 then becomes it), int8,
 ///         or f32 for comparison with references. A block is a part a kv head: K's [head_dim][16 positions], V's
 ///         [16 positions][head_dim], of int8 followed by 16 f32, each position's scale: its greatest magnitude in this
 ///         head / 127. Position p of a row lies in block
@@ -29,6 +30,13 @@ inline constexpr int kAttentionTile = 256;
 /// Sizes   head_dim 16 to 256, a multiple of 16; heads % kv_heads == 0.
 /// Oracle  FP64, tests/ops/oracle/attention.h.
 inline constexpr int kHeadDimMax = 256;
+
+/// What a layer's E4M3 numbers stand for: k = number * k, v = number * v. They meet the scale of q.k and the sum of the
+/// probabilities, so that no number costs a product more.
+struct KvScales {
+  float k = 1;
+  float v = 1;
+};
 
 /// Numbers in one layer's K (or V) cache.
 constexpr std::size_t kv_elements(std::size_t blocks, int kv_heads, int head_dim) {

@@ -23,7 +23,8 @@ Result<> attention(const AttentionPlan& plan, const AttentionTensors& t, gpu::St
   launch.scalar(std::int32_t{plan.shape.heads}).scalar(std::int32_t{plan.shape.kv_heads});
   launch.scalar(std::int32_t{plan.shape.head_dim}).scalar(std::int32_t{plan.shape.window});
   launch.scalar(plan.shape.scale).scalar(plan.shape.softcap);
-  static_assert(sizeof(AttentionArgs) == 96);
+  launch.scalar(plan.shape.scales.k).scalar(plan.shape.scales.v);
+  static_assert(sizeof(AttentionArgs) == 104);
   return plan.device->launch(launch, stream);
 }
 

@@ -15,6 +15,7 @@ struct AttentionShape {
   float scale = 0;
   float softcap = 0;          ///< 0: none
   DType cache = DType::kF16;  ///< of K and V: F16, or F32 for comparison with references
+  KvScales scales;            ///< 1 unless the cache is E4M3
 };
 
 struct AttentionPlan {

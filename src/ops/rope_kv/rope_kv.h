@@ -4,6 +4,7 @@
 
 #include "core/dtype.h"
 #include "gpu/backend.h"
+#include "ops/attention/attention.h"
 #include "ops/rope_kv/rope_frequencies.h"
 
 namespace met::ops {
@@ -26,6 +27,7 @@ struct RopeKvShape {
   float norm_eps = 0;
   float norm_offset = 0;
   DType cache = DType::kF16;  ///< of K and V: F16, or F32 for comparison with references
+  KvScales scales;            ///< 1 unless the cache is E4M3
 };
 
 struct RopeKvPlan {

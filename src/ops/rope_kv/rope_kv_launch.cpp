@@ -1,5 +1,4 @@
 #include "met/ops.h"
-#include "ops/attention/attention.h"
 #include "ops/kernel_lookup.h"
 #include "ops/rope_kv/rope_kv.h"
 
@@ -30,7 +29,8 @@ Result<> rope_kv(const RopeKvPlan& plan, const RopeKvTensors& t, gpu::Stream str
   launch.scalar(std::int32_t{plan.shape.head_dim}).scalar(std::int32_t{plan.rotary_dim});
   launch.scalar(std::int32_t{plan.shape.interleaved}).scalar(plan.shape.norm_eps);
   launch.scalar(plan.shape.norm_offset).scalar(plan.rope_scale);
-  static_assert(sizeof(RopeKvArgs) == 104);
+  launch.scalar(plan.shape.scales.k).scalar(plan.shape.scales.v);
+  static_assert(sizeof(RopeKvArgs) == 112);
   return plan.device->launch(launch, stream);
 }
 

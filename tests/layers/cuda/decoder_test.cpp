@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <map>
 
 #include "gpu/mock/mock_backend.h"
 #include "tests/layers/cuda/tiny_decoder.h"
@@ -37,6 +38,10 @@ class DecoderTest : public ::testing::Test {
     Stored qkv, out, gate_up, down;
     bool sparse = false;  ///< gate_up and down are those of experts
   };
+  /// Of the cache of layer 1 and so on.
+  static ops::KvScales scales_of(std::size_t layer) {
+    return {.k = 0.5F * static_cast<float>(layer), .v = 0.125F * static_cast<float>(layer)};
+  }
   void make(const std::vector<Layer>& layers) {
     config_.layer.resize(layers.size());
     DecoderWeights weights;
@@ -44,7 +49,10 @@ class DecoderTest : public ::testing::Test {
     weights.final_norm = memory(kHidden * sizeof(float));
     for (const Layer& layer : layers) {
       DecoderLayerWeights& w = weights.layers.emplace_back();
-      w.spec = {.heads = kHeads, .kv_heads = kKvHeads, .head_dim = kHeadDim};
+      w.spec = {.heads = kHeads,
+                .kv_heads = kKvHeads,
+                .head_dim = kHeadDim,
+                .kv_scales = scales_of(weights.layers.size())};
       w.attention_norm = memory(kHidden * sizeof(float));
       w.ffn_norm = memory(kHidden * sizeof(float));
       w.qkv = matrix(layer.qkv, (kHeads + 2 * kKvHeads) * kHeadDim, kHidden);
@@ -166,6 +174,29 @@ TEST_F(DecoderTest, DecodeReadsScalesOfBlocksToo) {
     if (device_.launches()[i].module.starts_with("projection"))
       blocks.push_back(arguments<ProjectionArgs>(device_.launches()[i]).block_scales);
   EXPECT_THAT(blocks, ElementsAre(1, 0, 1, 0, 0));
+}
+
+TEST_F(DecoderTest, WhoeverWritesOrReadsACacheHasTheScalesOfItsLayer) {  // M8
+  constexpr Layer kFloats{Stored::kFloats, Stored::kFloats, Stored::kFloats, Stored::kFloats};
+  make({kFloats, kFloats, kFloats});
+  const std::size_t begin = device_.launches().size();
+  decode(8);
+  prefill();
+  std::map<std::string, std::vector<std::pair<float, float>>>
+      scales;  // of each module, in the order of its launches
+  const auto note = [&](const gpu::mock::LaunchRecord& launch, const AttentionLayerArgs& layer) {
+    scales[launch.module].emplace_back(layer.k_scale, layer.v_scale);
+  };
+  for (std::size_t i = begin; i < device_.launches().size(); ++i) {
+    const gpu::mock::LaunchRecord& launch = device_.launches()[i];
+    if (launch.module == "decode_attention") note(launch, arguments<DecodeAttentionArgs>(launch).layer);
+    if (launch.module == "prefill_attention") note(launch, arguments<PrefillAttentionArgs>(launch).layer);
+    if (launch.module == "rope_kv") note(launch, arguments<RopeKvDeviceArgs>(launch).layer);
+  }
+  std::vector<std::pair<float, float>> want;
+  for (std::size_t layer = 1; layer <= 3; ++layer) want.emplace_back(scales_of(layer).k, scales_of(layer).v);
+  for (const char* module : {"decode_attention", "prefill_attention", "rope_kv"})
+    EXPECT_EQ(scales[module], want) << module;
 }
 
 // Who writes the rows of a product with E4M3 weights codes them; whoever reads others gets them as they are.
