@@ -45,6 +45,7 @@ struct AnswerPart {
   Kind kind = Kind::kContent;
   int call = 0;              ///< of the kCall kinds: which call of the choice
   bool custom = false;       ///< of the kCall kinds: of a custom tool, whose input stands for its arguments
+  bool complete = true;      ///< of kCallEnd: the arguments are a whole JSON object
   bool refusal = false;      ///< of content: it declines what was asked
   std::string text;          ///< whole code points, as text::Piece says
   std::vector<TokenId> ids;  ///< each generated id once, the end token included

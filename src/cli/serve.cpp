@@ -159,7 +159,8 @@ int load_and_serve(const config::Settings& settings, api::ModelText& text,
   text.fingerprint += host->model().kernel_target;
   server->attach(host->client(), {.memory = memory_facts(host->model()),
                                   .forward = forward_facts(host->model()),
-                                  .hardware = hardware_facts(host->model())});
+                                  .hardware = hardware_facts(host->model()),
+                                  .kernels_unresolved = host->model().kernels_unresolved});
   serving.join();
   if (code == kDeviceFailed) exit_now(code);
   server.reset();  // before the engine that it uses

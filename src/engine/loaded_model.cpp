@@ -233,6 +233,7 @@ Result<LoadedModel> load_parts(const config::Settings& settings, const Progress&
   if (p.checkpoint) p.checkpoint->prefetch();
   const auto looked_up = [&]() -> Result<> {
     p.device->listen_to_lookups({});
+    model.kernels_unresolved = static_cast<int>(p.audit->unresolved(*p.target).size());
     return p.audit->check(*p.target, settings.allow_unresolved_kernels);
   };
   MET_ASSIGN(model.runner, p.factory->build(p.description.model, p.runner, looked_up));

@@ -36,7 +36,8 @@ struct LoadedModel {
   std::size_t expert_bytes = 0;     ///< of them, all experts of mixtures
   std::vector<std::string> unused;  ///< tensors of the checkpoint that nothing reads
   std::vector<Phase> phases;
-  std::string kernel_target;  ///< "cpu/llama/gguf"
+  std::string kernel_target;   ///< "cpu/llama/gguf"
+  int kernels_unresolved = 0;  ///< look-ups that found nothing, which a flag allowed
 
   /// Bytes of weights that a step of so many tokens reads; of a mixture's experts, as many as uniform routing is expected to
   /// touch: experts * (1 - (1 - top_k / experts)^tokens).

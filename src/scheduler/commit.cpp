@@ -62,6 +62,8 @@ void EngineLoop::admit(const Admit& entry) {
   if (counted) {
     numbers_.prefix_queries += std::ssize(record.request.prompt);
     numbers_.prefix_hits += entry.hit_tokens;
+    ++numbers_.prefix_requests;
+    numbers_.prefix_requests_hit += entry.hit_tokens > 0 ? 1 : 0;
   }
   for (const SeqIndex index : record.sequences) {
     if (index < 0 || at(index).state != SeqState::kQueued) continue;

@@ -135,9 +135,11 @@ struct Statistics {
   std::int64_t steps_eager = 0;     ///< kernel by kernel
   std::array<std::int64_t, kWaitReasons>
       async_drains{};  ///< at depth 2: ticks without a step behind the one in flight, by why (E8)
-  std::int64_t async_rows_held = 0;  ///< and rows left out of a step for a token in flight
-  bool slai_infeasible = false;      ///< gauge: decode alone misses the deadline (S12)
-  double device_idle_s = 0;          ///< gaps between steps while work existed
+  std::int64_t async_rows_held = 0;   ///< and rows left out of a step for a token in flight
+  std::int64_t last_decode_rows = 0;  ///< gauge: of the last step
+  std::int64_t last_prefill_rows = 0;
+  bool slai_infeasible = false;  ///< gauge: decode alone misses the deadline (S12)
+  double device_idle_s = 0;      ///< gaps between steps while work existed
   Histogram time_to_first_token{kSecondBounds};
   Histogram inter_token_latency{kSecondBounds};
   Histogram time_per_output_token{kSecondBounds};
@@ -182,6 +184,8 @@ struct Snapshot {
   std::int64_t ticks = 0;
   std::int64_t prefix_queries = 0;  ///< tokens
   std::int64_t prefix_hits = 0;     ///< tokens
+  std::int64_t prefix_requests = 0;
+  std::int64_t prefix_requests_hit = 0;  ///< of them, those that found a part of their prompt
   std::int64_t overshoot_tokens = 0;
   std::int64_t last_progress_us = 0;  ///< monotonic time of the last settled step
   std::int64_t now_us = 0;

@@ -178,6 +178,8 @@ void EngineLoop::observe_step(const StepSlot& slot) {
    : plan.decode_rows == 0 ? stats.step_prefill
                            : stats.step_mixed)
       .observe(seconds(step_us));
+  stats.last_decode_rows = plan.decode_rows;
+  stats.last_prefill_rows = std::ssize(plan.rows) - plan.decode_rows;
   work_.observe_step(plan.tokens);
   stats.iteration_tokens.observe(static_cast<double>(prefill + plan.tokens.decode));
   const auto add = [&](TokenClass kind, std::int64_t tokens) {

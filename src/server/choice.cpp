@@ -130,6 +130,7 @@ void Choice::take(std::vector<text::Piece> pieces, Parts& parts) {
     const std::size_t count = std::min(piece.tokens_end - piece.tokens_begin, held_ids_.size());
     if (piece.kind == Kind::kReasoning) reasoning_tokens_ += static_cast<std::int64_t>(count);
     called_ |= piece.kind == Kind::kCallBegin;
+    if (piece.kind == Kind::kCallEnd) part.complete = piece.complete;
     const auto move_front = [&](auto& from, auto& to, std::size_t n) {
       std::move(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(n), std::back_inserter(to));
       from.erase(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(n));

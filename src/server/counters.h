@@ -16,6 +16,8 @@ struct Counters {
   std::atomic<std::uint64_t> disconnects = 0;       ///< clients that left a running request
   std::atomic<std::uint64_t> probes = 0;            ///< of the prefix cache
   std::atomic<std::uint64_t> compactions = 0;       ///< conversations that were shortened to fit
+  std::atomic<std::uint64_t> calls_complete = 0;    ///< tool calls whose arguments are a whole JSON object
+  std::atomic<std::uint64_t> calls_incomplete = 0;  ///< malformed, or cut by a limit
 };
 
 }  // namespace met::server

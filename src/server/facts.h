@@ -5,11 +5,12 @@
 
 namespace met::server {
 
-/// Known once the model is loaded; each for the route of its name.
+/// Known once the model is loaded; the JSON is for the route of its name.
 struct Facts {
   json::Value memory;
   json::Value forward;
   json::Value hardware;
+  int kernels_unresolved = 0;  ///< look-ups that found nothing, which a flag allowed
 };
 
 }  // namespace met::server

@@ -51,6 +51,9 @@ void add_load(const Snapshot& s, const Services& met, PrometheusPage& page) {
              s.blocks_total > 0 ? number(s.blocks_referenced) / number(s.blocks_total) : 0);
   page.value("vllm:prefix_cache_queries_total", number(s.prefix_queries));
   page.value("vllm:prefix_cache_hits_total", number(s.prefix_hits));
+  const std::int64_t hits = s.prefix_requests_hit;
+  page.value("met_prefix_cache_requests_total", number(hits), {{"result", "hit"}});
+  page.value("met_prefix_cache_requests_total", number(s.prefix_requests - hits), {{"result", "miss"}});
   page.value("vllm:num_preemptions_total", number(s.preemptions));
   page.value("met_preemptions_total", number(s.preemptions - s.stats.preemptions_swap),
              {{"mode", "recompute"}});
@@ -95,6 +98,8 @@ void add_work(const Snapshot& s, PrometheusPage& page) {
   by_class<scheduler::EndClass>(page, "vllm:request_success_total", "finished_reason", stats.ended);
   page.value("vllm:corrupted_requests_total", static_cast<double>(stats.corrupted));
   for (const HistogramRow& row : kHistograms) page.histogram(row.name, stats.*row.histogram);
+  page.value("met_step_rows", static_cast<double>(stats.last_decode_rows), {{"kind", "decode"}});
+  page.value("met_step_rows", static_cast<double>(stats.last_prefill_rows), {{"kind", "prefill"}});
   page.histogram("met_step_seconds", stats.step_decode, {{"kind", "decode"}});
   page.histogram("met_step_seconds", stats.step_prefill, {{"kind", "prefill"}});
   page.histogram("met_step_seconds", stats.step_mixed, {{"kind", "mixed"}});
@@ -129,8 +134,14 @@ void add_server(const Services& met, PrometheusPage& page) {
   }
   page.value("met_compactions_total", static_cast<double>(c.compactions));
   page.value("met_prefix_probes_total", static_cast<double>(c.probes));
+  const std::string_view parser = name(met.text->habits.tools);
+  page.value("met_tool_calls_total", static_cast<double>(c.calls_complete),
+             {{"parser", parser}, {"outcome", "complete"}});
+  page.value("met_tool_calls_total", static_cast<double>(c.calls_incomplete),
+             {{"parser", parser}, {"outcome", "incomplete"}});
   page.value("met_http_bytes_in_total", static_cast<double>(c.bytes_in));
   page.value("met_http_bytes_out_total", static_cast<double>(c.bytes_out));
+  page.value("met_kernel_lookups_unresolved", met.life.ready ? met.facts.kernels_unresolved : 0);
   page.value("met_http_connections", met.life.connections);
   page.value("met_http_exchanges", met.life.exchanges);
 }

@@ -215,7 +215,11 @@ void Run::begin(std::string& out) {
 void Run::emit(const std::vector<api::AnswerPart>& parts, std::string& out) {
   if (parts.empty()) return;
   begin(out);
-  for (const api::AnswerPart& part : parts) encoder_->part(part, usage_, out);
+  for (const api::AnswerPart& part : parts) {
+    if (part.kind == api::AnswerPart::Kind::kCallEnd)
+      ++(part.complete ? met_.counters.calls_complete : met_.counters.calls_incomplete);
+    encoder_->part(part, usage_, out);
+  }
 }
 
 awaitable<bool> serve_run(Exchange& http, Services& met, Run& run) {

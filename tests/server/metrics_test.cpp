@@ -110,6 +110,11 @@ TEST(Metrics, LivePagesPassTheLintAndHoldEveryMetricOfTheTable) {  // O1
   EXPECT_THAT(after, HasSubstr("met_state_slots{model_name=\"tiny\",state=\"free\"} 0\n"))
       << "no recurrent state";
   EXPECT_THAT(after, HasSubstr("met_checkpoints_total{model_name=\"tiny\",event=\"store\"} 0\n"));
+  EXPECT_THAT(after, HasSubstr("met_prefix_cache_requests_total{model_name=\"tiny\",result=\"hit\"} 1\n"));
+  EXPECT_THAT(after, HasSubstr("met_prefix_cache_requests_total{model_name=\"tiny\",result=\"miss\"} 1\n"));
+  EXPECT_THAT(before, HasSubstr("met_step_rows{model_name=\"tiny\",kind=\"decode\"} 0\n"));
+  EXPECT_THAT(after, HasSubstr("met_step_rows{model_name=\"tiny\",kind=\"decode\"} 1\n"));
+  EXPECT_THAT(after, HasSubstr("met_step_rows{model_name=\"tiny\",kind=\"prefill\"} 0\n"));
   for (const char* absent : {"lora", "spec_decode"}) EXPECT_FALSE(after.contains(absent)) << absent;
   EXPECT_THAT(after, HasSubstr("vllm:request_max_num_generation_tokens_count{model_name=\"tiny\"} 2\n"));
   EXPECT_THAT(
@@ -119,6 +124,14 @@ TEST(Metrics, LivePagesPassTheLintAndHoldEveryMetricOfTheTable) {  // O1
     if (metric.name == "met_dump_records_total") continue;  // with --dump alone
     EXPECT_TRUE(after.contains("# TYPE " + std::string(metric.name) + " ")) << metric.name;
   }
+}
+
+TEST(Metrics, KernelsThatAreMissingAreKnownOnceTheModelIsLoaded) {
+  Served met({}, {}, /*attached=*/false);
+  constexpr std::string_view kSeries = "met_kernel_lookups_unresolved{model_name=\"tiny\"} ";
+  EXPECT_THAT(met.ask(get("/metrics")).body, HasSubstr(std::string(kSeries) + "0\n"));
+  met.server->attach(met.engine, {.memory = {}, .forward = {}, .hardware = {}, .kernels_unresolved = 2});
+  EXPECT_THAT(met.ask(get("/metrics")).body, HasSubstr(std::string(kSeries) + "2\n"));
 }
 
 TEST(Metrics, TheDashboardAsksForNothingThatIsNotExported) {

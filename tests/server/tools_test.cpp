@@ -155,6 +155,42 @@ TEST(Tools, StreamedAndPlainAnswersAgree) {
   }
 }
 
+TEST(Tools, CallsAreCountedByWhetherTheirArgumentsAreWhole) {
+  const auto counted = [](const Served& met, const std::string& outcome) {
+    const std::string page = met.ask(get("/metrics")).body;
+    const std::string series =
+        R"(met_tool_calls_total{model_name="tiny",parser="hermes",outcome=")" + outcome + "\"} ";
+    const std::size_t at = page.find(series);
+    return at == std::string::npos ? -1 : std::stoi(page.substr(at + series.size()));
+  };
+  struct Case {
+    std::string says, members;
+    int complete, incomplete;
+  };
+  const Case cases[] = {
+      {"No call.", kTools, 0, 0},
+      {call("run", kPipe), kTools, 1, 0},
+      {call("now", "{}") + call("run", "{}"), kTools, 2, 0},
+      {call("now", "{}") + call("run", kPipe), kTools + R"(,"max_tokens":95)", 1, 1},  // cut by the limit
+      {R"(<tool_call>{"name": "now", "arguments": {"a": )", kTools, 0, 1},             // ended by the model
+      {call("run", kPipe), kTools + R"(,"tool_choice":"none")", 0, 0},
+      {call("run", kPipe), R"(,"max_tokens":4000)", 0, 0},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.says + c.members);
+    FakeOptions options = saying(c.says);
+    options.max_seq_len = 8192;
+    Served met(std::move(options), {}, /*attached=*/true, tiny_text(kHabits));
+    EXPECT_EQ(counted(met, "complete"), 0);
+    const Answer plain = met.ask(post(kChat, chat_body(c.members)));
+    EXPECT_EQ(counted(met, "complete"), c.complete) << plain.body;
+    EXPECT_EQ(counted(met, "incomplete"), c.incomplete) << plain.body;
+    met.ask(post(kChat, chat_body(c.members + R"(,"stream":true)")));
+    EXPECT_EQ(counted(met, "complete"), 2 * c.complete) << "streamed";
+    EXPECT_EQ(counted(met, "incomplete"), 2 * c.incomplete) << "streamed";
+  }
+}
+
 // Known fault 2: an argument is on its way while it is generated.
 TEST(Tools, ArgumentsStreamAsTheyCome) {
   FakeOptions options = saying(call("run", R"({"command": ")" + std::string(2000, 'x') + R"("})"));
