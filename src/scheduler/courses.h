@@ -31,7 +31,7 @@ class Courses {
     all_.erase(same.end() - 1);  // of equal ones the last that was added
   }
   /// Whether `room` blocks beside those held are enough; never true where they are not, and true where there is one more for
-  /// each course. Linear in the courses.
+  /// each course, less one for `block_tokens` of them. Linear in the courses.
   bool last(std::int64_t room, std::int64_t block_tokens) const {
     std::int64_t tokens = 0;  // of those that have not ended
     std::int64_t held = 0;
@@ -42,7 +42,7 @@ class Courses {
     }
     auto running = static_cast<std::int64_t>(all_.size());
     for (const Course& c : all_) {
-      const std::int64_t blocks = (tokens + running * c.left) / block_tokens + running;
+      const std::int64_t blocks = (tokens + running * (c.left + block_tokens - 1)) / block_tokens;
       if (blocks - held - came_back > room) return false;
       tokens -= c.len;
       held -= c.held;
