@@ -103,9 +103,11 @@ Result<Fp8Weights> read_compressed(const Fields& fields) {
   return out;
 }
 
-/// A cache of E4M3 that a checkpoint was calibrated for.
+/// A cache of E4M3 that a checkpoint was calibrated for: one word in AutoFP8's dialect.
 Result<> check_cache(const Fields& fields) {
-  if (fields.find("kv_cache_scheme") == nullptr) return {};
+  const json::Value* const value = fields.find("kv_cache_scheme");
+  if (value == nullptr) return {};
+  if (value->is_string()) return expect(fields, "kv_cache_scheme", {json::Value("static")});
   MET_ASSIGN(const Fields scheme, fields.object("kv_cache_scheme"));
   MET_TRY(expect(scheme, "type", {json::Value("float")}));
   return expect(scheme, "num_bits", {json::Value(8)});

@@ -14,8 +14,8 @@ namespace {
 constexpr std::string_view kReadByConfig = "rope_freqs.weight";
 
 // Scales that round activations and caches, which a device that keeps them in wider types does without.
-constexpr std::string_view kRoundingScales[] = {".input_scale", ".output_scale", ".q_scale", ".k_scale",
-                                                ".v_scale"};
+constexpr std::string_view kRoundingScales[] = {".input_scale", ".output_scale", ".q_scale",
+                                                ".k_scale",     ".kv_scale",     ".v_scale"};
 
 bool rounds(std::string_view name) {
   return std::ranges::any_of(kRoundingScales, [&](std::string_view end) { return name.ends_with(end); });

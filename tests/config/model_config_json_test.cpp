@@ -248,6 +248,8 @@ const Refused kRefused[] = {
      "quantization_config.modules_to_not_convert", "an array of names"},
     {"llama", R"("quantization_config":{"quant_method":"fp8","kv_cache_scheme":{"type":"int","num_bits":8}})",
      kUnsupported, "quantization_config.kv_cache_scheme.type", "supported: \"float\""},
+    {"llama", R"("quantization_config":{"quant_method":"fp8","kv_cache_scheme":"int8"})", kUnsupported,
+     "quantization_config.kv_cache_scheme", "\"int8\" is not supported; supported: \"static\""},
     {"llama", R"("quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized"})",
      kUnsupported, "quantization_config.format", "float-quantized"},
     {"llama", R"("quantization_config":{"quant_method":"compressed-tensors"})", kInvalid,
@@ -288,7 +290,7 @@ TEST(ModelConfigJson, Fp8IsReadInBothDialects) {
   EXPECT_FALSE(with("llama", "")->fp8);
   EXPECT_FALSE(with("llama", R"("quantization_config":{})")->fp8);
   const auto fp8 = with("llama", R"("quantization_config":{"quant_method":"fp8","activation_scheme":"static",
-      "ignored_layers":["lm_head","gate"]})");
+      "kv_cache_scheme":"static","ignored_layers":["lm_head","gate"]})");
   ASSERT_TRUE(fp8.has_value()) << fp8.error().message;
   EXPECT_EQ(fp8->fp8->granularity, Granularity::kTensor);
   EXPECT_EQ(fp8->fp8->scales, "weight_scale");

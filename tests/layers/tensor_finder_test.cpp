@@ -95,7 +95,8 @@ TEST_F(Fp8FinderTest, ScalesOfActivationsAndCachesAreNoLeftovers) {
   EXPECT_EQ(said(Granularity::kTensor, {kWeight,
                                         {"a.m.weight_scale", "F32", "[1]", 4},
                                         {"a.m.input_scale", "F32", "[1]", 4},
-                                        {"a.k_scale", "F32", "[1]", 4}}),
+                                        {"a.k_scale", "F32", "[1]", 4},
+                                        {"a.kv_scale", "F32", "[]", 4}}),
             "");
 }
 
