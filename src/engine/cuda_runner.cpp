@@ -142,6 +142,12 @@ Result<> CudaRunner::copy_blocks(const scheduler::StepBatch& batch) {
   return {};
 }
 
+// Attention of decode rows adds in another order than that of prefill, and with --batch-invariant a token's bits are the
+// same whether it came alone or with others of its sequence, as it does when it is computed again (D5).
+std::int32_t CudaRunner::decode_rows(const scheduler::StepBatch& batch) const {
+  return options_.batch_invariant ? 0 : batch.decode_rows;
+}
+
 Result<> CudaRunner::upload(const scheduler::StepBatch& batch, const StepCapacity& capacity, Slot& slot) {
   const StepLayout at(capacity);
   auto* base = static_cast<std::byte*>(slot.inputs.host);
@@ -149,7 +155,7 @@ Result<> CudaRunner::upload(const scheduler::StepBatch& batch, const StepCapacit
   const StepCounts counts{.tokens = static_cast<std::int32_t>(batch.tokens.size()),
                           .rows = static_cast<std::int32_t>(batch.rows.size()),
                           .logits = logits,
-                          .decode_rows = batch.decode_rows};
+                          .decode_rows = decode_rows(batch)};
   std::memcpy(base + at.counts, &counts, sizeof counts);
   for (int run = 0; run < layers::cuda::kHeadRuns; ++run) {
     StepCounts head = counts;
@@ -211,8 +217,8 @@ Result<> CudaRunner::run_decode(const DecodeForm& form) {
 
 Result<> CudaRunner::run_mixed(const scheduler::StepBatch& batch, const StepCapacity& capacity, bool masked) {
   MET_TRY(decoder_->mixed({.capacity = capacity,
-                           .decode_rows = batch.decode_rows > 0,
-                           .prefill_rows = batch.decode_rows < std::ssize(batch.rows)},
+                           .decode_rows = decode_rows(batch) > 0,
+                           .prefill_rows = decode_rows(batch) < std::ssize(batch.rows)},
                           stream_));
   const auto samples = static_cast<int>(batch.samples.size());
   if (samples > 0) MET_TRY(masked ? sample_masked(batch, samples) : samplers_->sample(samples, stream_));

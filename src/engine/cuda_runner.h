@@ -57,6 +57,7 @@ class CudaRunner final : public ModelRunner {
       : device_(device), decoder_(std::move(decoder)), options_(options), stream_(device.default_stream()) {}
   Result<> allocate();
   Result<> copy_blocks(const scheduler::StepBatch& batch);
+  std::int32_t decode_rows(const scheduler::StepBatch& batch) const;
   Result<> upload(const scheduler::StepBatch& batch, const layers::cuda::StepCapacity& capacity, Slot& slot);
   Result<> decode(const DecodeForm& form);
   Result<> run_decode(const DecodeForm& form);

@@ -246,6 +246,21 @@ TEST_P(CudaGolden, BatchInvariantRowsKeepTheirBits) {
       step.push_back({.sequence = row, .ids = {prompt.greedy.at(i)}});
       ASSERT_EQ(model.step(step).back(), want[i + 1]) << "decode step " << i;
     }
+    // Computed again behind a preemption: what was decoded comes as part of a prompt, whole or in chunks, beside few or many.
+    Ids whole = prompt.ids;
+    for (std::size_t i = 0; i < 4; ++i) {
+      whole.push_back(prompt.greedy.at(i));
+      ASSERT_EQ(model.step({{.sequence = ++sequence, .ids = whole}})[0], want[i + 1])
+          << whole.size() << " tokens again";
+    }
+    ASSERT_EQ(model.step_in_chunks(++sequence, whole, 16), want[4]) << "in chunks of 16";
+    const auto longest = std::ranges::max_element(prompts, {}, [](const Prompt& p) { return p.ids.size(); });
+    std::vector<TestModel::Feed> many;
+    for (std::size_t tokens = 0; tokens <= 512; tokens += longest->ids.size())
+      many.push_back({.sequence = ++sequence, .ids = longest->ids});
+    many.push_back({.sequence = ++sequence, .ids = whole});
+    ASSERT_EQ(model.step(many).back(), want[4])
+        << "beside " << (many.size() - 1) * longest->ids.size() << " tokens";
   }
 }
 

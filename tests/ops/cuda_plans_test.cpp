@@ -12,6 +12,7 @@
 #include "ops/cuda/moe_few.h"
 #include "ops/cuda/moe_router.h"
 #include "ops/cuda/projection.h"
+#include "ops/cuda/residual_norm.h"
 
 namespace met::ops::cuda {
 namespace {
@@ -156,21 +157,29 @@ TEST(CudaPlans, DecodeAttentionCoversTheContext) {
   };
   for (const Heads h :
        {Heads{32, 8, 128}, {32, 16, 128}, {9, 3, 64}, {32, 4, 128}, {4, 2, 16}, {2, 1, 64}, {8, 1, 256}})
-    for (const int rows : {1, 16, 64, 256})
-      for (const bool fixed : {false, true}) {
-        const auto plan = plan_decode_attention(device, {.heads = h.heads,
-                                                         .kv_heads = h.kv_heads,
-                                                         .head_dim = h.head_dim,
-                                                         .rows_max = rows,
-                                                         .positions_max = 40960,
-                                                         .fixed_splits = fixed});
-        ASSERT_TRUE(plan) << plan.error().message;
-        if (fixed) {
-          EXPECT_GE(plan->splits * plan->split_tokens, 40960);
-        }
-        EXPECT_GE(plan->grid.x * plan->grid.y * plan->grid.z, 1U);
-        EXPECT_GE(plan->splits, 1);
-      }
+    for (const int rows : {1, 16, 64, 256}) {
+      const auto plan = plan_decode_attention(device, {.heads = h.heads,
+                                                       .kv_heads = h.kv_heads,
+                                                       .head_dim = h.head_dim,
+                                                       .rows_max = rows,
+                                                       .positions_max = 40960});
+      ASSERT_TRUE(plan) << plan.error().message;
+      EXPECT_GE(plan->grid.x * plan->grid.y * plan->grid.z, 1U);
+      EXPECT_GE(plan->splits, 1);
+    }
+}
+
+// D5: entries add squares in different orders.
+TEST(CudaPlans, ANormOfFixedOrderIsOneEntryForAllSteps) {
+  gpu::mock::MockBackend device = h200();
+  for (const std::int64_t dim : {64, 576, 4096, 5376, 8192, 16384}) {
+    const auto entry = [&](int rows) {
+      EXPECT_TRUE(plan_residual_norm(device, {.dim = dim, .rows_max = rows, .fixed_order = true})) << dim;
+      return device.lookups().back().function;
+    };
+    const std::string one = entry(1);
+    for (const int rows : {8, 256, 257, 8192}) EXPECT_EQ(entry(rows), one) << dim << ", " << rows;
+  }
 }
 
 // No warp of the device is without work where rows and key-value heads are at least a team for each of its warps.
@@ -280,9 +289,6 @@ TEST(CudaPlans, SplitsOfBriefRowsAreClusters) {
       };
       DecodeAttentionShape other = shape;
       other.positions_max = kBriefPositions + 1;
-      EXPECT_TRUE(refused(other)) << where;
-      other = shape;
-      other.fixed_splits = true;  // a row's bits do not depend on its step
       EXPECT_TRUE(refused(other)) << where;
       other = shape;
       other.heads = 9 * kv_heads;

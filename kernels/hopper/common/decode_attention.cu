@@ -9,8 +9,8 @@
 //          Rows r < counts->decode_rows; other rows are neither read nor written.
 // Rounding q to BF16 (E4M3 caches: F16) after rotation, probabilities likewise; k and v once, to the cache; sums, norms,
 //          rotation and softmax FP32. Slots that hold no position of the row are not used, whatever they hold.
-// Rows     a row's bits depend on its own context, `splits` and `split_tokens` alone: warps, then splits, are joined in
-//          order by whoever comes last.
+// Rows     a row's bits depend on its own context, `splits` and `split_tokens_min` alone: warps, then splits, are joined
+//          in order by whoever comes last.
 // Launch   grid (any, kv_heads * head groups), kWarps * 32 threads; a head group is up to 8 or 16 query heads of one
 //          key-value head. Along x a block (`_ring`: a team, those of a block gridDim.x apart) takes items blockIdx.x,
 //          blockIdx.x + gridDim.x, …: a row and a split, the split slowest, since of short rows only the first has work.

@@ -175,11 +175,10 @@ __device__ Work work_of(const met::DecodeAttentionArgs& args, const met::StepRow
   w.blocks = row.position / kBlockTokens + 1;
   w.first = w.from / kBlockTokens;
   const int tiles = (w.blocks - w.first + C::kTileBlocks - 1) / C::kTileBlocks;
-  const bool fixed = args.split_tokens > 0;
-  int each = max(1, (fixed ? args.split_tokens : args.split_tokens_min) / C::kTileTokens);
+  int each = max(1, args.split_tokens_min / C::kTileTokens);
   w.active = 1;
   if (tiles > each) {
-    if (!fixed) each = max(each, (tiles + args.splits - 1) / args.splits);
+    each = max(each, (tiles + args.splits - 1) / args.splits);
     w.active = (tiles + each - 1) / each;
   }
   w.begin = split * each;

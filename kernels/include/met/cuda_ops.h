@@ -158,12 +158,10 @@ struct DecodeAttentionArgs {
   const StepRow* rows;
   const std::int32_t* block_table;
   const StepCounts* counts;
-  float* partial;          // [rows_max, heads, splits, head_dim + 2] FP32
-  std::int32_t* finished;  // [rows_max, kv_heads], zero before and after each launch
-  std::int32_t splits;     // most parts that a row's context is divided into
-  std::int32_t
-      split_tokens;  // 0: contexts are divided evenly; else fixed, so that a row's sums do not depend on the batch
-  std::int32_t split_tokens_min = 256;  // of a split where contexts are divided evenly
+  float* partial;                       // [rows_max, heads, splits, head_dim + 2] FP32
+  std::int32_t* finished;               // [rows_max, kv_heads], zero before and after each launch
+  std::int32_t splits;                  // most parts that a row's context is divided into
+  std::int32_t split_tokens_min = 256;  // of a split, into which contexts are divided evenly
   std::int32_t group = 0;               // heads / kv_heads
 };
 

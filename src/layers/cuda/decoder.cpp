@@ -54,8 +54,7 @@ ops::cuda::DecodeAttentionShape attention_shape(const config::ModelConfig& c, co
           .head_dim = c.head_dim,
           .cache = limits.cache,
           .rows_max = bucket,
-          .positions_max = static_cast<int>(limits.positions),
-          .fixed_splits = limits.batch_invariant};
+          .positions_max = static_cast<int>(limits.positions)};
 }
 
 std::vector<BufferSize> buffer_sizes(gpu::GpuBackend& device, const config::ModelConfig& c,
@@ -236,7 +235,7 @@ Result<> Decoder::plan_decode() {
       MET_ASSIGN(plans.brief_attention, ops::cuda::plan_decode_attention(device_, attention));
     }
     MET_ASSIGN(plans.embedding, ops::cuda::plan_embedding_device(device_, hidden, bucket));
-    MET_ASSIGN(plans.norm, ops::cuda::plan_residual_norm(device_, hidden, bucket));
+    MET_ASSIGN(plans.norm, plan_norm(bucket));
     decode_plans_.push_back(plans);
   }
   for (int rows = 8; rows <= kHeadRows; rows *= 2) {
@@ -254,6 +253,11 @@ Result<> Decoder::plan_decode() {
     head_plans_.push_back(plan);
   }
   return {};
+}
+
+Result<ops::cuda::ResidualNormPlan> Decoder::plan_norm(int rows) {
+  return ops::cuda::plan_residual_norm(
+      device_, {.dim = config_.hidden, .rows_max = rows, .fixed_order = limits_.batch_invariant});
 }
 
 Result<ops::cuda::GemmPlan> Decoder::plan_gemm(const DeviceMatrix& matrix, int tokens, Epilogue epilogue,
@@ -293,7 +297,7 @@ Result<> Decoder::plan_prefill() {
     MET_TRY(plan_product(&Weights::gate_up, plans.gate_up, plan(activation)));
     MET_TRY(plan_product(&Weights::down, plans.down, plan(join)));
     MET_ASSIGN(plans.embedding, ops::cuda::plan_embedding_device(device_, config_.hidden, plans.tokens));
-    MET_ASSIGN(plans.norm, ops::cuda::plan_residual_norm(device_, config_.hidden, plans.tokens));
+    MET_ASSIGN(plans.norm, plan_norm(plans.tokens));
     MET_ASSIGN(plans.rope_kv, ops::cuda::plan_rope_kv(device_, {.head_dim = config_.head_dim,
                                                                 .rotary_dim = rotary_dim,
                                                                 .cache = limits_.cache,

@@ -151,6 +151,7 @@ class Decoder {
   Result<ops::cuda::ProjectionPlan> plan_projection(const DeviceMatrix& matrix, int bucket, Epilogue epilogue,
                                                     int shared_max);
   Result<> plan_prefill();
+  Result<ops::cuda::ResidualNormPlan> plan_norm(int rows);
   /// `next_norm`: kResidual also writes what the next norm needs.
   Result<ops::cuda::GemmPlan> plan_gemm(const DeviceMatrix& matrix, int tokens, Epilogue epilogue,
                                         bool next_norm = false);

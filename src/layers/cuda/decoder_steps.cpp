@@ -60,8 +60,7 @@ Result<> Decoder::decode_attention(std::size_t layer, const ops::cuda::DecodeAtt
                                       .counts = at_device<const StepCounts>(inputs_, at.counts),
                                       .partial = at_device<float>(tensors_.partial),
                                       .finished = at_device<std::int32_t>(tensors_.finished),
-                                      .splits = 0,
-                                      .split_tokens = 0},
+                                      .splits = 0},
                                      stream);
 }
 
@@ -180,7 +179,10 @@ bool Decoder::has_brief(int bucket) const {
 
 Result<> Decoder::decode(int bucket, bool brief, gpu::Stream stream) const {
   if (!splits_norms(bucket))
-    return mixed({.capacity = {bucket, bucket, bucket}, .decode_rows = true, .prefill_rows = false}, stream);
+    return mixed({.capacity = {bucket, bucket, bucket},
+                  .decode_rows = !limits_.batch_invariant,
+                  .prefill_rows = limits_.batch_invariant},
+                 stream);
   const StepLayout at({bucket, bucket, bucket});
   const DecodePlans& plans = plans_for(bucket);
   MET_TRY(embed(plans.embedding, at, &weights_.layers.front().attention_norm, stream));

@@ -8,8 +8,7 @@
 namespace met::ops::cuda {
 namespace {
 
-constexpr int kSplitsMax = 128;          // as kernels/hopper/common/decode_attention.cu
-constexpr int kFixedSplitTokens = 2048;  // of a split where splits are fixed
+constexpr int kSplitsMax = 128;  // as kernels/hopper/common/decode_attention.cu
 
 /// Least tokens of a split of an evenly divided context; where rows alone give kItemsFull items, splits serve long
 /// contexts only: at 128 rows of 300 tokens a minimum of 256 cost 5.5 % of the whole step against 2048.
@@ -62,7 +61,7 @@ bool is_wide(const DecodeAttentionShape& shape) { return shape.head_dim == 64 ||
 
 /// Whether there is a form for brief contexts.
 bool has_brief(const DecodeAttentionShape& shape) {
-  return is_wide(shape) && !shape.fixed_splits && shape.heads / shape.kv_heads <= kBrief.heads &&
+  return is_wide(shape) && shape.heads / shape.kv_heads <= kBrief.heads &&
          shape.positions_max <= kBriefPositions;
 }
 
@@ -77,8 +76,7 @@ Variant variant_of(const DecodeAttentionShape& shape, int multiprocessors) {
   if (shape.heads / shape.kv_heads > kMany.heads && shape.head_dim <= 128) return kManyHeads;
   const bool wide = is_wide(shape);
   if (shape.brief) return kBrief;
-  // Another variant adds in another order, so where splits are fixed there is one for all rows_max.
-  if (!wide || shape.fixed_splits) return kMany;
+  if (!wide) return kMany;
   const int items = shape.rows_max * shape.kv_heads;
   if (items <= multiprocessors) return kFew;
   return shape.cache == DType::kBF16 ? ring_of(items, multiprocessors) : kMany;
@@ -134,13 +132,7 @@ Result<DecodeAttentionPlan> plan_decode_attention(gpu::GpuBackend& device,
   const std::string entry = "decode_attention_d" + std::to_string(shape.head_dim) +
                             (shape.cache == DType::kBF16 ? "_bf16_" : "_e4m3_") + v.name;
   plan.kernel = look_up(device, v.module, entry);
-  if (shape.fixed_splits) {
-    const int least = (shape.positions_max + kSplitsMax - 1) / kSplitsMax;
-    plan.split_tokens = std::max(kFixedSplitTokens, (least + 63) / 64 * 64);
-    plan.splits = std::max(1, (shape.positions_max + plan.split_tokens - 1) / plan.split_tokens);
-  } else {
-    plan.splits = splits_of(shape, v, parts, multiprocessors);
-  }
+  plan.splits = splits_of(shape, v, parts, multiprocessors);
   const int groups = shape.kv_heads * parts;
   const int resident = std::max(1, multiprocessors * v.blocks_per_sm / groups);
   plan.grid = {static_cast<std::uint32_t>(std::clamp(plan.splits * shape.rows_max, 1, resident)),
@@ -164,7 +156,6 @@ Result<DecodeAttentionPlan> plan_decode_attention(gpu::GpuBackend& device,
 gpu::KernelLaunch decode_attention_launch(const DecodeAttentionPlan& plan, const DecodeAttentionArgs& args) {
   DecodeAttentionArgs own = args;
   own.splits = plan.splits;
-  own.split_tokens = plan.split_tokens;
   own.split_tokens_min = plan.split_tokens_min;
   own.group = args.layer.heads / args.layer.kv_heads;
   gpu::KernelLaunch launch(plan.kernel, plan.grid, plan.block, plan.shared_bytes);

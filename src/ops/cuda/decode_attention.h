@@ -25,8 +25,7 @@ struct DecodeAttentionShape {
   DType cache = DType::kBF16;  ///< or F8E4M3
   int rows_max = 0;            ///< of the captured step
   int positions_max = 0;       ///< longest context
-  bool fixed_splits = false;   ///< a row's bits do not depend on rows_max (`--batch-invariant`)
-  bool brief = false;          ///< the form for few rows of up to kBriefPositions; not with fixed splits
+  bool brief = false;          ///< the form for few rows of up to kBriefPositions
 };
 
 struct DecodeAttentionPlan {
@@ -37,7 +36,6 @@ struct DecodeAttentionPlan {
   std::uint32_t cluster = 1;  ///< blocks that take the splits of a row together
   std::uint32_t shared_bytes = 0;
   int splits = 1;
-  int split_tokens = 0;
   int split_tokens_min = 0;
   std::size_t partial_bytes = 0;   ///< of DecodeAttentionArgs::partial, any contents
   std::size_t finished_bytes = 0;  ///< of DecodeAttentionArgs::finished, zero before the first launch
@@ -46,7 +44,7 @@ struct DecodeAttentionPlan {
 /// Whether the form for brief contexts is there and was measured to be faster than the other.
 bool brief_attention_pays(const DecodeAttentionShape& shape);
 Result<DecodeAttentionPlan> plan_decode_attention(gpu::GpuBackend& device, const DecodeAttentionShape& shape);
-/// `args` but for its last four members, which are the plan's.
+/// `args` but for its last three members, which are the plan's.
 Result<> decode_attention(const DecodeAttentionPlan& plan, const DecodeAttentionArgs& args,
                           gpu::Stream stream);
 /// The launch alone, for a caller that enqueues it itself.

@@ -22,22 +22,24 @@ constexpr Variant kFour{"residual_norm_4", 4, 256};   // many rows: more rows at
 constexpr Variant kEight{"residual_norm_8", 8, 512};  // long rows
 constexpr int kFewRows = 256;
 
-Variant variant_of(std::int64_t dim, int rows_max) {
-  if (rows_max <= kFewRows && dim <= kLanes * kOne.threads_max) return kOne;
-  if (dim <= kLanes * kFour.vectors * kFour.threads_max) return kFour;
+// They add squares in different orders.
+Variant variant_of(const ResidualNormShape& shape) {
+  if (!shape.fixed_order && shape.rows_max <= kFewRows && shape.dim <= kLanes * kOne.threads_max) return kOne;
+  if (shape.dim <= kLanes * kFour.vectors * kFour.threads_max) return kFour;
   return kEight;
 }
 
 }  // namespace
 
-Result<ResidualNormPlan> plan_residual_norm(gpu::GpuBackend& device, std::int64_t dim, int rows_max) {
-  const Variant v = variant_of(dim, rows_max);
+Result<ResidualNormPlan> plan_residual_norm(gpu::GpuBackend& device, const ResidualNormShape& shape) {
+  const Variant v = variant_of(shape);
+  const std::int64_t dim = shape.dim;
   if (dim <= 0 || dim % kLanes != 0 || dim > std::int64_t{kLanes} * v.vectors * v.threads_max)
     return unsupported("hidden_size", "must be a multiple of 8 up to 32768, is " + std::to_string(dim));
   const std::int64_t each = std::int64_t{kLanes} * v.vectors * kWarp;  // values of a warp
   return ResidualNormPlan{.device = &device,
                           .kernel = look_up(device, "residual_norm", v.entry),
-                          .grid = {static_cast<std::uint32_t>(rows_max)},
+                          .grid = {static_cast<std::uint32_t>(shape.rows_max)},
                           .block = {static_cast<std::uint32_t>((dim + each - 1) / each * kWarp)}};
 }
 

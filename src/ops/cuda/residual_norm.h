@@ -9,6 +9,12 @@ namespace met::ops::cuda {
 /// Formula, rounding and cost: kernels/nvidia/common/residual_norm.cu. One plan serves all norms of a step.
 ///
 /// Errors   kUnsupported for a dim that is no multiple of 8 or beyond 32768.
+struct ResidualNormShape {
+  std::int64_t dim = 0;
+  int rows_max = 0;
+  bool fixed_order = false;  ///< a row's bits do not depend on rows_max (`--batch-invariant`)
+};
+
 struct ResidualNormPlan {
   gpu::GpuBackend* device = nullptr;
   gpu::KernelHandle kernel;
@@ -16,7 +22,7 @@ struct ResidualNormPlan {
   gpu::Dim3 block;
 };
 
-Result<ResidualNormPlan> plan_residual_norm(gpu::GpuBackend& device, std::int64_t dim, int rows_max);
+Result<ResidualNormPlan> plan_residual_norm(gpu::GpuBackend& device, const ResidualNormShape& shape);
 /// args.dim is the plan's.
 Result<> residual_norm(const ResidualNormPlan& plan, const ResidualNormArgs& args, gpu::Stream stream);
 /// The launch alone, for a caller that enqueues it itself.

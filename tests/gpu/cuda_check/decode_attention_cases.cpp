@@ -28,10 +28,9 @@ struct AttentionCase {
   bool sinks = false;
   int window = 0;
   float softcap = 0;
-  int splits = 0;        // 0: the plan's
-  int split_tokens = 0;  // with splits: fixed length
-  bool coded = false;    // y goes out as codes
-  bool brief = false;    // planned for contexts of kBriefPositions
+  int splits = 0;      // 0: the plan's
+  bool coded = false;  // y goes out as codes
+  bool brief = false;  // planned for contexts of kBriefPositions
 };
 
 struct Inputs {
@@ -292,7 +291,6 @@ Result<OpCase> decode_attention(GpuBackend& gpu, const AttentionCase& c, bool ti
     plan.partial_bytes = static_cast<std::size_t>(in.rows_max * c.heads * c.splits * (c.head_dim + 2)) * 4;
     plan.grid.x = kBlocks;
     plan.splits = c.splits;
-    plan.split_tokens = c.split_tokens;
     plan.split_tokens_min = 16;
   }
   const StepCounts counts{rows, rows, rows, rows};
@@ -376,7 +374,6 @@ Result<OpCase> decode_attention(GpuBackend& gpu, const AttentionCase& c, bool ti
                                                   .partial = floats(11),
                                                   .finished = static_cast<std::int32_t*>(at(12)),
                                                   .splits = 0,
-                                                  .split_tokens = 0,
                                                   .split_tokens_min = 0,
                                                   .group = 0})};
   };
@@ -435,8 +432,7 @@ std::vector<AttentionCase> probes() {
                        .contexts = {4097, 512, 513, 1},
                        .cache = cache,
                        .window = 700,
-                       .splits = 9,
-                       .split_tokens = 512});
+                       .splits = 9});
       cases.push_back(
           {.heads = 8, .kv_heads = 2, .head_dim = dim, .contexts = {900}, .cache = cache, .rotary_dim = 0});
     }

@@ -104,7 +104,8 @@ Result<OpCase> residual_norm(GpuBackend& gpu, const NormShape& s, bool timed) {
                  .type = DType::kF32,
                  .tolerance = {"FP32 sums of rounded values", s.branch ? 0x1p-7 : 0x1p-18, 0}}}};
   if (!timed) oracle(s, in, op.outputs);
-  MET_ASSIGN(const auto plan, ops::cuda::plan_residual_norm(gpu, s.dim, s.gather ? s.rows + 2 : s.rows_max));
+  MET_ASSIGN(const auto plan, ops::cuda::plan_residual_norm(
+                                  gpu, {.dim = s.dim, .rows_max = s.gather ? s.rows + 2 : s.rows_max}));
   op.launch = [=](std::span<const DevicePtr> p) -> Result<std::vector<KernelLaunch>> {
     const auto values = [&](std::size_t i) { return reinterpret_cast<Bf16Bits*>(p[i].value); };
     const auto floats = [&](std::size_t i) { return reinterpret_cast<float*>(p[i].value); };
