@@ -26,7 +26,7 @@ struct TokenEntry {
   ScoredToken token;
   bool scored = true;  ///< false: the first token of a prompt, which nothing predicts
   std::vector<ScoredToken> top;
-  std::int64_t rank = 0;  ///< of the token: likelier ones, plus 1; 0: not counted
+  std::int64_t rank = 0;  ///< of the token: likelier ones, plus 1
 };
 
 /// Why a choice ended, in wire terms.

@@ -70,20 +70,15 @@ json::Value prompt_logprobs_json(const std::vector<TokenEntry>& entries) {
       continue;
     }
     json::Object position;
-    const auto add = [&](const ScoredToken& token, json::Value rank) {
+    const auto add = [&](const ScoredToken& token, std::int64_t rank) {
       json::Object info;
       info.append("logprob", static_cast<double>(token.logprob));
-      info.append("rank", std::move(rank));
+      info.append("rank", rank);
       info.append("decoded_token", token.text);
       position.set(std::to_string(token.id), std::move(info));
     };
-    json::Value rank;  // null: outside the best ones, where no others were counted
-    if (entry.rank > 0) rank = json::Value(entry.rank);
-    for (std::size_t i = 0; i < entry.top.size(); ++i)
-      if (entry.top[i].id == entry.token.id) rank = json::Value(i + 1);
-    add(entry.token, rank);
-    for (std::size_t i = 0; i < entry.top.size(); ++i)
-      if (entry.top[i].id != entry.token.id) add(entry.top[i], json::Value(i + 1));
+    add(entry.token, entry.rank);
+    for (std::size_t i = 0; i < entry.top.size(); ++i) add(entry.top[i], static_cast<std::int64_t>(i) + 1);
     out.emplace_back(std::move(position));
   }
   return out;

@@ -330,7 +330,7 @@ Result<> DeviceSamplers::sample_on_host(Slot& slot, gpu::Stream stream) {
 scheduler::PositionLogprobs DeviceSamplers::logprobs_at(std::size_t entry) const {
   const auto& values = host_at<SampleLogprobs>(logprobs_, 0)[entry];
   const auto& ids = host_at<SampleTopIds>(top_ids_, 0)[entry];
-  scheduler::PositionLogprobs out{.chosen = values.chosen, .top = {}};
+  scheduler::PositionLogprobs out{.chosen = values.chosen, .top = {}, .rank = ids.rank};
   for (std::int32_t i = 0; i < ids.count; ++i) out.top.push_back({ids.ids[i], values.top[i]});
   return out;
 }

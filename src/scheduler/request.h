@@ -49,7 +49,7 @@ struct TokenLogprob {
 struct PositionLogprobs {
   float chosen = 0;
   std::vector<TokenLogprob> top;  ///< best first
-  std::int64_t rank = 0;          ///< of the chosen: likelier tokens, plus 1; 0: not counted
+  std::int64_t rank = 0;          ///< of the chosen: likelier tokens, plus 1
 };
 
 /// What the engine tells about one sequence. Exactly one terminal event, the last (R2).

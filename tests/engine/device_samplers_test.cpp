@@ -222,11 +222,12 @@ TEST_F(DeviceSamplersTest, StepsInFlightHaveTheirOwnOutcomes) {  // X2
   write(args.outcomes + first_begin, std::vector<SampleOutcome>{{11, 0}, {12, 0}});
   write(args.outcomes + second_begin, std::vector<SampleOutcome>{{21, kSampleNonFinite}, {22, kSampleEmpty}});
   write(args.logprobs + first_begin + 1, std::vector<SampleLogprobs>{{-0.5F, {-0.25F, -2.0F}}});
-  write(args.top_ids + first_begin + 1, std::vector<SampleTopIds>{{2, {40, 41}}});
+  write(args.top_ids + first_begin + 1, std::vector<SampleTopIds>{{2, {40, 41}, 777}});
   const auto results = settle(first);
   EXPECT_EQ(results.samples[0].id, 11);
   EXPECT_EQ(results.samples[1].id, 12);
   EXPECT_EQ(results.samples[1].logprobs.chosen, -0.5F);
+  EXPECT_EQ(results.samples[1].logprobs.rank, 777);
   ASSERT_EQ(results.samples[1].logprobs.top.size(), 2U);
   EXPECT_EQ(results.samples[1].logprobs.top[1].id, 41);
   EXPECT_EQ(results.samples[1].logprobs.top[1].logprob, -2.0F);
@@ -379,12 +380,14 @@ TEST_F(DeviceSamplersTest, PromptLogprobsAreScored) {  // P9
   EXPECT_EQ(rows[0].logprobs, 1);
   EXPECT_EQ(rows[1].logits, 2);
   write(args.logprobs + step.outcomes_begin, std::vector<SampleLogprobs>{{-1.0F, {-0.5F}}, {-3.0F, {}}});
-  write(args.top_ids + step.outcomes_begin, std::vector<SampleTopIds>{{1, {6}}, {0, {}}});
+  write(args.top_ids + step.outcomes_begin, std::vector<SampleTopIds>{{1, {6}, 3}, {0, {}, 50'000}});
   const auto results = settle(batch);
   EXPECT_EQ(results.prompt_logprobs[0].chosen, -1.0F);
   EXPECT_EQ(results.prompt_logprobs[0].top[0].id, 6);
   EXPECT_EQ(results.prompt_logprobs[1].chosen, -3.0F);
   EXPECT_TRUE(results.prompt_logprobs[1].top.empty());
+  EXPECT_EQ(results.prompt_logprobs[0].rank, 3);
+  EXPECT_EQ(results.prompt_logprobs[1].rank, 50'000);
 }
 
 TEST_F(DeviceSamplersTest, AllocatesWhatItSays) {

@@ -291,6 +291,7 @@ struct SampleLogprobs {
 struct SampleTopIds {
   std::int32_t count;
   std::int32_t ids[kSampleTopMax];
+  std::int32_t rank;  // of the id: tokens with a larger logit, plus 1
 };
 
 /// Sampling (module `sample`): one id a row, to `outcomes` and to `fed`, which the next step's embedding reads.

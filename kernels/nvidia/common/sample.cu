@@ -156,12 +156,29 @@ __device__ unsigned collect_best(Team team, const Tokens& tokens, const Extent& 
   return collect(team, tokens, narrowed.window);
 }
 
-/// log-softmax of the model's logits at `id` and at the k best.
+/// How many of the row's tokens have a larger logit.
+__device__ __noinline__ unsigned count_above(Team team, const Tokens& tokens, float logit) {
+  unsigned above = 0;
+  for (int i = static_cast<int>(threadIdx.x) * kVector; i < tokens.size; i += kThreads * kVector) {
+    const uint4 four = *reinterpret_cast<const uint4*>(tokens.keys + i);
+    const unsigned keys[kVector] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+    for (const unsigned key : keys) above += value_of(key) > logit ? 1U : 0U;
+  }
+  above = __reduce_add_sync(kAll, above);
+  if (threadIdx.x % 32 == 0) team.shared.partial[threadIdx.x / 32][0] = above;
+  team.exchange<1>(Add{});
+  return static_cast<unsigned>(team.shared.totals[0]);
+}
+
+/// log-softmax of the model's logits at `id` and at the k best, and the rank of `id`.
 __device__ __noinline__ void log_probabilities(Team team, const met::SampleArgs& args,
                                                const met::SampleRow& work, Part part, int id, int entry) {
   const Extent extent = extent_of(team, raw_keys(part));
   if (extent.largest == 0) return;
   const Tokens tokens = tokens_of(part, extent, 1.0F);
+  const float own = part.finish(part.logits[id - part.first]);
+  const unsigned above = count_above(team, tokens, own);
   mass_by_stretch(team, tokens, kLowest, stretch_of(tokens));
   const double total = static_cast<double>(team.shared.totals[0]) / static_cast<double>(kMassUnit);
   const double log_total = static_cast<double>(tokens.max) + log(total);
@@ -179,7 +196,8 @@ __device__ __noinline__ void log_probabilities(Team team, const met::SampleArgs&
   }
   if (threadIdx.x != 0) return;
   top.count = count;
-  out.chosen = logprob(part.finish(part.logits[id]));  // block 0's part begins at token 0
+  top.rank = static_cast<std::int32_t>(above) + 1;
+  out.chosen = logprob(own);
 }
 
 /// Scale and soft cap in place, for a row that the host samples.

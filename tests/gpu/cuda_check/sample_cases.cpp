@@ -51,6 +51,8 @@ enum Buffer : std::size_t {
 /// The buffers of each step, from kStep on.
 enum StepBuffer : std::size_t { kRows, kOutcomes, kLogprobs, kTopIds, kStepBuffers };
 
+constexpr std::size_t kTopIdWords = sizeof(SampleTopIds) / sizeof(std::int32_t);
+
 template <class T>
 std::vector<std::byte> poisoned(std::size_t count) {
   return std::vector<std::byte>(count * sizeof(T), std::byte{0xff});
@@ -203,10 +205,12 @@ void SampleCase::run_row(std::size_t r, Wanted& wanted) const {
     std::vector<sampling::Logprob> logprobs;
     sampling::logprobs(finished((r + s) % max), id, row.logprobs, logprobs);
     step.logprobs[(r + 1) * (kSampleTopMax + 1)] = logprobs[0].logprob;
-    step.top_ids[(r + 1) * (kSampleTopMax + 1)] = static_cast<std::int32_t>(logprobs.size()) - 1;
+    std::int32_t* ids = step.top_ids.data() + (r + 1) * kTopIdWords;
+    ids[0] = static_cast<std::int32_t>(logprobs.size()) - 1;
+    ids[kTopIdWords - 1] = static_cast<std::int32_t>(logprobs[0].rank);
     for (std::size_t i = 1; i < logprobs.size(); ++i) {
       step.logprobs[(r + 1) * (kSampleTopMax + 1) + i] = logprobs[i].logprob;
-      step.top_ids[(r + 1) * (kSampleTopMax + 1) + i] = logprobs[i].id;
+      ids[i] = logprobs[i].id;
     }
   }
 }
@@ -245,7 +249,7 @@ OpCase SampleCase::finish(const ops::cuda::SamplePlan& plan) const {
                      SampleRow{1 << 30, 1 << 30, 0, 0, 1 << 30, -1});  // those past the count are never used
     step.outcomes.assign(2 * (max + 1), -1);                           // entry 0 is another step's
     step.logprobs.assign((max + 1) * (kSampleTopMax + 1), 7.0F);
-    step.top_ids.assign((max + 1) * (kSampleTopMax + 1), -1);
+    step.top_ids.assign((max + 1) * kTopIdWords, -1);
     op.buffers.insert(op.buffers.end(), {{}, raw(step.outcomes), raw(step.logprobs), raw(step.top_ids)});
   }
   for (std::size_t r = 0; r < rows_.size(); ++r) run_row(r, wanted);
