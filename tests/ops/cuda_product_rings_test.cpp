@@ -25,11 +25,12 @@ using ring_walk::Walk;
 enum class Share { kNone, kPair, kSplit };
 
 struct GemmTiles {
-  int tiles;   // of a cluster
-  int live;    // of them, from the first one on, that hold any row; the others are walked over
-  int rows;    // groups of 64 rows that the first block's live tiles hold; the second of a pair: one less
-  bool early;  // weights of the first tile are loaded before it is known which are live
-  int share;   // stages of k of a block
+  int tiles;     // of a cluster
+  int live;      // of them, from the first one on, that hold any row; the others are walked over
+  int rows;      // groups of 64 rows that the first block's live tiles hold; the second of a pair: one less
+  bool early;    // weights of the first tile are loaded before it is known which are live
+  int share;     // stages of k of a block
+  int together;  // stages that are summed before their sum is added up, which waits for all of them
 };
 
 class GemmWalk {
@@ -128,6 +129,10 @@ class GemmWalk {
         if (before >= 0) release(b, before);
         before = multiplies ? cursor.stage : -1;
         if (!multiplies) release(b, cursor.stage);
+        if (before >= 0 && (i + 1) % work_.together == 0) {
+          release(b, before);
+          before = -1;
+        }
       }
       if (before >= 0) release(b, before);
       if (mode_ != Share::kSplit || !live) continue;
@@ -154,14 +159,21 @@ TEST(CudaProductRings, ProductsOfManyTokensComeToTheirEnd) {
         for (const bool early : {false, true})
           for (const int live : {0, 1, 2, 3})
             for (const int rows : {1, 2})
-              for (std::uint32_t seed = 1; seed <= 3; ++seed)
-                ASSERT_EQ(
-                    GemmWalk(mode, stages,
-                             {.tiles = 3, .live = live, .rows = rows, .early = early, .share = share}, seed)
-                        .run(),
-                    "")
-                    << "mode " << static_cast<int>(mode) << ", " << stages << " stages, " << share
-                    << " of a tile, " << live << " tiles with rows, " << rows << " groups, early " << early;
+              for (const int together : {1, 4, 20})
+                for (std::uint32_t seed = 1; seed <= 3; ++seed)
+                  ASSERT_EQ(GemmWalk(mode, stages,
+                                     {.tiles = 3,
+                                      .live = live,
+                                      .rows = rows,
+                                      .early = early,
+                                      .share = share,
+                                      .together = together},
+                                     seed)
+                                .run(),
+                            "")
+                      << "mode " << static_cast<int>(mode) << ", " << stages << " stages, " << share
+                      << " of a tile, " << live << " tiles with rows, " << rows << " groups, early " << early
+                      << ", " << together << " together";
 }
 
 // ---- products of a mixture's experts: kernels/hopper/common/moe_gemm_kernel.cuh ----

@@ -1,15 +1,16 @@
-// y[t, n] = epilogue(sum_b xs[t, b] ws(n, b) (sum_k x[t, k] W[n, k], k in block b of 128) (+ bias[n])): gemm.cu for E4M3.
+// y[t, n] = epilogue(sum_b xs[t, b] ws(n, b) (sum_k x[t, k] W[n, k], k in block b) (+ bias[n])): gemm.cu for E4M3.
 //
-// Shapes   as gemm.cu, with E4M3 x and W and k % 16 == 0; x_scales: [ceil(k / 128), x_scales_ld] FP32,
-//          x_scales_ld % 128 == 0. weight_scales: [n], or where block_scales
+// Shapes   as gemm.cu, with E4M3 x and W and k % 16 == 0; blocks of 512 of k, or of 128 where block_scales. x_scales:
+//          [ceil(k / block), x_scales_ld] FP32, x_scales_ld % 128 == 0. weight_scales: [n], or where block_scales
 //          [ceil(n / 128), ceil(k / 128)], of W's rows as they lie; where gate and up alternate, blocks of 128 rows of
 //          gate and of up alternate too, gate first. block_scales: entries whose columns divide 128.
-// Rounding products of 128 of k are summed by the tensor core, which keeps some 13 bits, and added up in FP32.
+// Rounding products of a block of k are summed by the tensor core, which keeps some 13 bits, and added up in FP32.
 // Launch   as gemm.cu.
-// Cost     2 tokens n k operations, and one FP32 multiply-add an output for each 128 of k.
+// Cost     2 tokens n k operations, and one FP32 multiply-add an output for each block of k.
 //
 // The sums of a block of k go through registers of their own, so a tile has 192 columns at most; while one warpgroup adds
-// up its block, the other one's products run.
+// up its block, the other one's products run. Where they add up at once the tensor cores idle, so blocks are as long as
+// their 13 bits allow: the 16 products of 512 of k lose some 2^-10 of a sum, less than its rounding to BF16.
 #include "e4m3.cuh"
 #include "gemm_kernel.cuh"
 
@@ -29,26 +30,38 @@ struct E4m3Products {
     const int warp = warp_index();
     const int group = warp / kGroupWarps;
     const std::uint32_t row = 4 * (16 * warp + lane / 4);  // bytes to the scale of this thread's lower row
-    const BlockScales scales(args, tile.column);
+    BlockScales scales;
+    if constexpr (T::kBlockScales) scales = BlockScales(args, tile.column);
+    float part[T::kN / 2];
 #pragma unroll
-    for (float& sum : d) sum = 0.0F;
-    for (int block = range.begin; block < range.end; ++block, at.next()) {
-      float part[T::kN / 2];
-      barrier_wait(shared.full(at.stage), at.round);
-      const std::uint64_t x = wgmma_descriptor(shared.x(at.stage) + group * kGroupBytes);
-      const std::uint64_t weights = wgmma_descriptor(shared.weights(at.stage));
-      wgmma_fence();
+    for (int i = 0; i < T::kN / 2; ++i)
+      d[i] = part[i] = 0.0F;  // part too: else its registers outlive the tile
+    for (int block = range.begin; block < range.end;) {
+      const int first = block;
+      const int end = min(range.end, ScaleStages<T>(args, first).end);
+      int before = -1;
+#pragma unroll 1
+      for (; block < end; ++block) {
+        barrier_wait(shared.full(at.stage), at.round);
+        const std::uint64_t x = wgmma_descriptor(shared.x(at.stage) + group * kGroupBytes);
+        const std::uint64_t weights = wgmma_descriptor(shared.weights(at.stage));
+        wgmma_fence();
 #pragma unroll
-      for (int step = 0; step < kSteps; ++step)  // 32 bytes of a row each
-        Wgmma<T::kN>::e4m3(part, x + 2 * step, weights + 2 * step, step > 0);
-      wgmma_commit();
-      const float2 of_weights = scales.at(block);
-      const float low = shared_load_float(shared.scales(at.stage) + row);
-      const float high = shared_load_float(shared.scales(at.stage) + row + 8 * 4);
+        for (int step = 0; step < kSteps; ++step)  // 32 bytes of a row each
+          Wgmma<T::kN>::e4m3(part, x + 2 * step, weights + 2 * step, step > 0 || block > first);
+        wgmma_commit();
+        wgmma_wait<1>();
+        if (before >= 0) release_stage(shared, before, lane);
+        before = at.stage;
+        at.next();
+      }
+      const float2 of_weights = scales.at(first);
+      const float low = shared_load_float(shared.scales(before) + row);
+      const float high = shared_load_float(shared.scales(before) + row + 8 * 4);
       wgmma_wait<0>();
       wgmma_pin(part);
       __syncwarp();
-      release_stage(shared, at.stage, lane);
+      release_stage(shared, before, lane);
       const float factors[2][2] = {{low * of_weights.x, low * of_weights.y},
                                    {high * of_weights.x, high * of_weights.y}};
 #pragma unroll

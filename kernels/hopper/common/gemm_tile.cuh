@@ -51,7 +51,8 @@ struct Tile {
   static constexpr int kXBytes = kTileM * kRowBytes;
   static constexpr int kStageBytes = kXBytes + N * kRowBytes;
   static constexpr int kScaleBytes = ScaleBytes;
-  static constexpr int kOwnColumns = N / kSplits;  // that a block adds up and stores
+  static constexpr bool kBlockScales = kBlockScaleValues % N == 0;  // a tile lies in one row of blocks of W
+  static constexpr int kOwnColumns = N / kSplits;                   // that a block adds up and stores
   static constexpr int kSumBytes = (kSplits - 1) * kOwnColumns * kTileM * 4;
   static constexpr int kBarriers = 2 * Stages + 3;
   static constexpr int kSharedBytes = 1024 + Stages * (kStageBytes + ScaleBytes) +
@@ -208,7 +209,21 @@ __device__ void load_weights(const GemmArgs& args, const Shared<T>& shared, int 
   }
 }
 
-/// `block`: of k, numbers the scales.
+/// Of E4M3: the stages whose rows of x share a scale with those of stage `block` of k.
+template <class T>
+struct ScaleStages {
+  static constexpr int kTogether = 2;  // log2 of the stages
+  int number;                          // of the scale
+  int end;                             // the next one's first stage
+  __device__ ScaleStages(const GemmArgs& args, int block) {
+    static_assert(kBlockScaleValues == kRowBytes && kRowScaleValues == kRowBytes << kTogether);
+    const int together = T::kBlockScales && args.block_scales != 0 ? 0 : kTogether;
+    number = block >> together;
+    end = (number + 1) << together;
+  }
+};
+
+/// `block`: number of the stage along k.
 template <class T>
 __device__ void load_x(const GemmArgs& args, const Shared<T>& shared, int stage, int row, int k, int block) {
   const std::uint32_t full = shared.full(stage);
@@ -216,7 +231,8 @@ __device__ void load_x(const GemmArgs& args, const Shared<T>& shared, int stage,
   if constexpr (T::kScaleBytes > 0) {
     const int scales_row =
         row < args.x_scales_ld ? row : 0;  // the second tile of a pair may lie behind all rows
-    bulk_copy(shared.scales(stage), args.x_scales + block * args.x_scales_ld + scales_row, T::kScaleBytes,
+    const int scale = ScaleStages<T>(args, block).number;
+    bulk_copy(shared.scales(stage), args.x_scales + scale * args.x_scales_ld + scales_row, T::kScaleBytes,
               full);
   }
 }

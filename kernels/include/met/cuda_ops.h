@@ -24,6 +24,11 @@ using Bf16Bits = std::uint16_t;
 /// k of a product with E4M3 operands is a multiple of it: their rows begin at 16 bytes.
 inline constexpr int kE4m3Granule = 16;
 
+/// Values of k that share a scale of W where scales are of blocks, and then of x too.
+inline constexpr int kBlockScaleValues = 128;
+/// Values of k that share a scale of x in `gemm` where W has one a row: sums of as many products stay in the tensor core.
+inline constexpr int kRowScaleValues = 512;
+
 /// Sum of squares of each row of the residual stream, in parts that are added in order: rows divided by their
 /// root mean square are never stored, the consumer scales its sums instead.
 struct RowSquares {
@@ -91,7 +96,7 @@ struct GemmArgs {
   DeviceTensorMap x;        // [tokens_max, k]
   const StepCounts* counts;
   const float* weight_scales;  // as ProjectionArgs
-  const float* x_scales;       // E4M3 x: [ceil(k / 128), x_scales_ld] FP32; else null
+  const float* x_scales;       // E4M3 x: as QuantiseArgs::scales, of 512, with block_scales 128; else null
   const float* bias;
   Bf16Bits* residual;
   Bf16Bits* y;
@@ -109,17 +114,17 @@ struct GemmArgs {
   std::int32_t squares_count;  // set by the plan
 };
 
-/// E4M3 rows (module `quantise`): v = x[t, k], or x[t, k] / rms(x[t]) * norm[k] where given; for each 128 of k, as `gemm`
-/// reads them, or 32, as CodedRows, scale = max |v| / 448, y = v / scale.
+/// E4M3 rows (module `quantise`): v = x[t, k], or x[t, k] / rms(x[t]) * norm[k] where given; for each
+/// `scale_values` of k scale = max |v| / 448, y = v / scale. A scale for 32 of k is CodedRows'.
 struct QuantiseArgs {
   const Bf16Bits* x;  // [tokens, k]
   const float* norm;  // [k] or null
   std::uint8_t* y;    // [tokens, k] E4M3
-  float* scales;      // [ceil(k / 128), scales_ld], with `fine` [ceil(k / 128), scales_ld, 4]
+  float* scales;      // [ceil(k / scale_values), scales_ld]; of 32: [ceil(k / 128), scales_ld, 4]
   const StepCounts* counts;
   std::int32_t k;
   std::int32_t scales_ld;
-  std::int32_t fine;  // a scale for 32 of k
+  std::int32_t scale_values;  // 32, kBlockScaleValues or kRowScaleValues
   float eps;
 };
 

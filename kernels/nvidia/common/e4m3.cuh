@@ -1,5 +1,6 @@
-// E4M3 operands of the products: activations get one scale for each row and 128 of k (`gemm`) or 32 (decode projections),
-// alike in every kernel that makes them; weights one a row, or one a block of 128 rows and 128 of k.
+// E4M3 operands of the products: activations get one scale for each row and 512 of k (`gemm`), 128 (`moe_gemm`, and `gemm`
+// where weights have scales of blocks) or 32 (decode projections), alike in every kernel that makes them; weights one a row,
+// or one a block of 128 rows and 128 of k.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -10,8 +11,8 @@
 
 namespace {
 
-constexpr int kE4m3Block = 128;   // values of k, and rows of W, that share a scale
-constexpr int kScaleValues = 32;  // that share a scale in CodedRows
+constexpr int kE4m3Block = met::kBlockScaleValues;  // values of k, and rows of W, that share a scale
+constexpr int kScaleValues = 32;                    // that share a scale in CodedRows
 constexpr float kE4m3Max = 448.0F;
 constexpr float kE4m3Least = 1e-20F;  // a block whose values are all below counts as zero
 

@@ -1,5 +1,5 @@
-// Rows of BF16 to E4M3 with a scale for each 128 or 32 of k, RMS-normalised first where asked; arguments and formula as
-// QuantiseArgs.
+// Rows of BF16 to E4M3 with a scale for each 512, 128 or 32 of k, RMS-normalised first where asked; arguments and
+// formula as QuantiseArgs.
 //
 // Shapes   x: [tokens, k] BF16, norm: [k] FP32 or null, y: [tokens, k], all 16-byte aligned; k % 16 == 0, k <= 24,576.
 //          scales as QuantiseArgs, above zero. tokens = counts->tokens.
@@ -23,8 +23,11 @@ constexpr int kThreads = 256;
 constexpr int kPairThreads = 64;
 constexpr int kPieceValues = 16;  // of a thread at a time
 constexpr int kHeld = 6;          // pieces a thread keeps: rows up to 24,576 values are read once
-constexpr int kScaleLanes = kE4m3Block / kPieceValues;
-constexpr int kFineLanes = kScaleValues / kPieceValues;
+constexpr int kBlockLanesLog2 = 3;
+static_assert(kE4m3Block == kPieceValues << kBlockLanesLog2);
+constexpr int kWarpLanes = 32;
+static_assert(kRowScaleValues <= kWarpLanes * kPieceValues,
+              "lanes of a warp see all values that share a scale");
 
 struct Piece {
   Floats8 half[2];
@@ -50,14 +53,14 @@ __device__ void normalise(Piece& piece, const float4* norm, int number, float sc
   }
 }
 
-/// Largest magnitude over the lanes that share a scale.
-__device__ float largest(const Piece& piece, bool fine) {
+/// Largest magnitude over the `lanes` that share a scale.
+__device__ float largest(const Piece& piece, int lanes) {
   float most = 0.0F;
 #pragma unroll
   for (int i = 0; i < kPieceValues; ++i) most = fmaxf(most, fabsf(at(piece, i)));
 #pragma unroll
-  for (int step = 1; step < kScaleLanes; step *= 2) {
-    if (fine && step == kFineLanes) break;
+  for (int step = 1; step < kWarpLanes; step *= 2) {
+    if (step == lanes) break;
     most = fmaxf(most, __shfl_xor_sync(0xffffffffU, most, step));
   }
   return most;
@@ -77,6 +80,10 @@ __device__ void quantise_row(const QuantiseArgs& args, int token) {
   const std::int64_t begin = static_cast<std::int64_t>(token) * args.k;
   const auto* row = reinterpret_cast<const uint4*>(args.x + begin);
   const int pieces = args.k / kPieceValues;
+  // Powers of two: lanes that share a scale, and scales of a row that lie together.
+  const int lanes = args.scale_values / kPieceValues;
+  const int lanes_log2 = __ffs(lanes) - 1;
+  const int beside_log2 = max(0, kBlockLanesLog2 - lanes_log2);
   Raw held[kHeld] = {};
   float squares = 0.0F;
 #pragma unroll
@@ -98,18 +105,16 @@ __device__ void quantise_row(const QuantiseArgs& args, int token) {
     Piece values = unpack(held[i]);
     if (args.norm != nullptr && piece < pieces)
       normalise(values, reinterpret_cast<const float4*>(args.norm), piece, scale_row);
-    const float most = largest(values, args.fine != 0);
+    const float most = largest(values, lanes);
     const float scale = e4m3_scale(most);
     const uint4 bytes = codes(values, 1.0F / scale);
     if (piece >= pieces) continue;
     reinterpret_cast<uint4*>(args.y + begin)[piece] = bytes;
-    const std::int64_t place = static_cast<std::int64_t>(piece / kScaleLanes) * args.scales_ld + token;
-    if (args.fine != 0) {
-      if (piece % kFineLanes == 0)
-        args.scales[place * (kScaleLanes / kFineLanes) + piece % kScaleLanes / kFineLanes] = scale;
-    } else if (piece % kScaleLanes == 0) {
-      args.scales[place] = scale;
-    }
+    if ((piece & (lanes - 1)) != 0) continue;
+    const int number = piece >> lanes_log2;
+    const int within = number & ((1 << beside_log2) - 1);
+    const std::int64_t place = static_cast<std::int64_t>(number >> beside_log2) * args.scales_ld + token;
+    args.scales[(place << beside_log2) + within] = scale;
   }
 }
 

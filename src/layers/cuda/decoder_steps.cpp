@@ -263,7 +263,7 @@ Result<> Decoder::quantise_rows(const ops::cuda::QuantisePlan& plan, gpu::Device
                               .counts = at_device<const StepCounts>(inputs_, at.counts),
                               .k = static_cast<std::int32_t>(matrix.k),
                               .scales_ld = scales_ld_,
-                              .fine = 0,
+                              .scale_values = ops::cuda::gemm_scale_values(matrix.block_scales),
                               .eps = static_cast<float>(config_.norm_eps)},
                              stream);
 }
@@ -279,7 +279,7 @@ Result<> Decoder::code_rows(const ops::cuda::QuantisePlan& plan, gpu::DevicePtr 
                               .counts = at_device<const StepCounts>(inputs_, at.counts),
                               .k = to.width,
                               .scales_ld = to.rows,
-                              .fine = 1,
+                              .scale_values = ops::cuda::kScaleValues,
                               .eps = 0},
                              stream);
 }

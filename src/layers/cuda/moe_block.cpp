@@ -216,7 +216,7 @@ QuantiseArgs MoeBlock::quantise_args(const DeviceMatrix& matrix, gpu::DevicePtr 
           .counts = at_device<const StepCounts>(rows.counts),
           .k = static_cast<std::int32_t>(matrix.k),
           .scales_ld = scales_ld,
-          .fine = 0,
+          .scale_values = kBlockScaleValues,
           .eps = 0};
 }
 

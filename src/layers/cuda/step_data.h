@@ -48,7 +48,7 @@ struct StepTensors {
   gpu::DevicePtr branch;     ///< [tokens, hidden]: a block's output before its post-norm
   gpu::DevicePtr
       quantised;  ///< [tokens, k] E4M3: rows that the next product reads, where weights are E4M3 (prefill)
-  gpu::DevicePtr row_scales;       ///< their scales, F32 [ceil(k / 128), ld]
+  gpu::DevicePtr row_scales;       ///< their scales, F32, as QuantiseArgs::scales
   gpu::DevicePtr coded_hidden;     ///< CodedRows that decode projections with E4M3 weights read: `scaled`,
   gpu::DevicePtr coded_attention;  ///< `attention`
   gpu::DevicePtr coded_ffn;        ///< and `ffn`; codes, then scales

@@ -26,6 +26,11 @@ struct QuantisePlan {
 /// Values from the scales of one block of k to those of the next, for rows up to `tokens_max`.
 constexpr int quantise_scales_ld(int tokens_max) { return (tokens_max + 127) / 128 * 128; }
 
+/// Values of k that share a scale in the rows that `gemm` reads beside weights with such scales.
+constexpr int gemm_scale_values(bool block_scales) {
+  return block_scales ? kBlockScaleValues : kRowScaleValues;
+}
+
 Result<QuantisePlan> plan_quantise(gpu::GpuBackend& device, const QuantiseShape& shape);
 Result<> quantise(const QuantisePlan& plan, const QuantiseArgs& args, gpu::Stream stream);
 /// The launch alone, for a caller that enqueues it itself.

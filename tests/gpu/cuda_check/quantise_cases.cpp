@@ -1,7 +1,6 @@
 // Inputs and FP64 oracle of quantised rows.
 #include <cmath>
 
-#include "ops/cuda/projection.h"
 #include "ops/cuda/quantise.h"
 #include "tests/gpu/cuda_check/check.h"
 
@@ -9,21 +8,20 @@ namespace met::gpu::check {
 namespace {
 
 constexpr float kEps = 1e-6F;
-constexpr int kScaleBlock = 128;
+constexpr int kFine = 32, kFineBlock = 128;  // scales of 32 of k lie together for 128
 
 struct QuantiseCase {
   int tokens, tokens_max, k;
   bool norm;
   double magnitude = 1;
-  bool fine = false;   ///< a scale for 32 of k
+  int share = 128;     ///< values of k that share a scale
   bool pairs = false;  ///< short rows, counted by another number
 };
 
-int group_of(const QuantiseCase& s) { return s.fine ? ops::cuda::kScaleValues : kScaleBlock; }
 std::size_t scale_index(const QuantiseCase& s, int t, int k) {
   const int ld = ops::cuda::quantise_scales_ld(s.tokens_max);
-  const int block = k / kScaleBlock * ld + t;
-  return static_cast<std::size_t>(s.fine ? block * 4 + k % kScaleBlock / ops::cuda::kScaleValues : block);
+  if (s.share != kFine) return static_cast<std::size_t>(k / s.share * ld + t);
+  return static_cast<std::size_t>((k / kFineBlock * ld + t) * 4 + k % kFineBlock / kFine);
 }
 
 /// A row as it is quantised.
@@ -42,8 +40,8 @@ void oracle(const QuantiseCase& s, const std::vector<double>& x, const std::vect
             std::vector<double>& codes, std::vector<double>& scales) {
   for (int t = 0; t < s.tokens; ++t) {
     const std::vector<double> row = row_of(s, x.data() + static_cast<std::int64_t>(t) * s.k, norm);
-    for (int begin = 0; begin < s.k; begin += group_of(s)) {
-      const int end = std::min(begin + group_of(s), s.k);
+    for (int begin = 0; begin < s.k; begin += s.share) {
+      const int end = std::min(begin + s.share, s.k);
       double most = 1e-20;
       for (int k = begin; k < end; ++k) most = std::max(most, std::abs(row[static_cast<std::size_t>(k)]));
       scales[scale_index(s, t, begin)] = most / 448;
@@ -61,11 +59,11 @@ Result<OpCase> quantise(GpuBackend& gpu, const QuantiseCase& s, bool timed) {
   std::vector<float> norm;
   for (int k = 0; k < s.k; ++k) norm.push_back(static_cast<float>(rng.uniform(-2, 2)));
   const int ld = ops::cuda::quantise_scales_ld(s.tokens_max);
-  const int blocks = (s.k + kScaleBlock - 1) / kScaleBlock;
-  const std::vector<float> scales(scale_index(s, 0, blocks * kScaleBlock), 3.0F);
+  const int block = std::max(s.share, kFineBlock);
+  const std::vector<float> scales(scale_index(s, 0, (s.k + block - 1) / block * block), 3.0F);
   OpCase op{.op = s.pairs ? "quantise_e4m3_pairs" : "quantise_e4m3",
-            .shape = std::to_string(s.tokens) + "x" + std::to_string(s.k) + (s.norm ? " norm" : "") +
-                     (s.fine ? " fine" : ""),
+            .shape = std::to_string(s.tokens) + "x" + std::to_string(s.k) + (s.norm ? " norm" : "") + " by " +
+                     std::to_string(s.share),
             .buffers = {bytes_of(x), raw(norm), std::vector<std::byte>(count), raw(scales),
                         raw(std::vector{StepCounts{s.pairs ? 1 : s.tokens, 1, 1, 0}})},
             .outputs = {{.buffer = 2,
@@ -88,7 +86,7 @@ Result<OpCase> quantise(GpuBackend& gpu, const QuantiseCase& s, bool timed) {
                             .counts = reinterpret_cast<const StepCounts*>(p[4].value),
                             .k = s.k,
                             .scales_ld = ld,
-                            .fine = s.fine,
+                            .scale_values = s.share,
                             .eps = kEps};
     if (!s.pairs) return std::vector{quantise_launch(plan, args)};
     return std::vector{quantise_pairs_launch(plan, args, s.tokens)};
@@ -103,17 +101,25 @@ Result<std::vector<OpCase>> quantise_cases(GpuBackend& gpu, bool timed) {
   std::vector<QuantiseCase> shapes;
   if (timed) {
     for (const int tokens : {128, 2048, 8192}) {
-      shapes.push_back({tokens, tokens, 4096, true});
-      shapes.push_back({tokens, tokens, 12288, false});
-      shapes.push_back({8 * tokens, 8 * tokens, 768, false, 1.0, false, true});
+      for (const int share : {128, 512}) {
+        shapes.push_back({tokens, tokens, 4096, true, 1.0, share});
+        shapes.push_back({tokens, tokens, 12288, false, 1.0, share});
+      }
+      shapes.push_back({8 * tokens, 8 * tokens, 768, false, 1.0, 128, true});
     }
   } else {
     for (const int tokens : {0, 1, 7, 130})
       for (const int k : {16, 64, 144, 192, 576, 4096, 12288, 24576})
         for (const bool norm : {false, true})
-          shapes.push_back({tokens, tokens + 3, k, norm, tokens == 7 ? 1e4 : tokens == 1 ? 1e-4 : 1.0});
-    for (const int k : {16, 144, 4096, 24576}) shapes.push_back({7, 7, k, k == 4096, 1.0, true});
-    for (const int k : {16, 96, 768, 6144}) shapes.push_back({65, 70, k, false, 1.0, false, true});
+          for (const int share : {128, 512})
+            shapes.push_back({tokens, tokens + 3, k, norm,
+                              tokens == 7   ? 1e4
+                              : tokens == 1 ? 1e-4
+                                            : 1.0,
+                              share});
+    for (const int k : {16, 144, 4096, 24576}) shapes.push_back({7, 7, k, k == 4096, 1.0, kFine});
+    for (const int k : {16, 96, 768, 6144}) shapes.push_back({65, 70, k, false, 1.0, 128, true});
+    for (const int k : {496, 512, 528, 1552}) shapes.push_back({9, 9, k, k == 528, 1.0, 512});
     shapes.push_back({3, 3, 256, false, 0.0});  // zeros
   }
   std::vector<OpCase> cases;

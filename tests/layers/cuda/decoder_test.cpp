@@ -219,7 +219,7 @@ TEST_F(DecoderTest, DecodeRowsAreCodedByTheirWriter) {
       EXPECT_EQ(reinterpret_cast<std::uint64_t>(made.codes), tensors.coded_attention.value) << i;
     } else if (launch.module == "quantise") {
       const auto args = arguments<QuantiseArgs>(launch);
-      EXPECT_EQ(args.fine, 1) << i;
+      EXPECT_EQ(args.scale_values, ops::cuda::kScaleValues) << i;
       made = {.codes = args.y, .scales = args.scales, .width = args.k, .rows = args.scales_ld};
     } else if (launch.module.starts_with("projection")) {
       const auto args = arguments<ProjectionArgs>(launch);
@@ -262,6 +262,37 @@ TEST_F(DecoderTest, Fp8ProductsReadRowsInFp8) {
     EXPECT_NE(products[e4m3].weight_scales, nullptr);
     EXPECT_EQ(reinterpret_cast<std::uint64_t>(products[e4m3].x_scales), tensors.row_scales.value);
   }
+}
+
+// As many values of k share a scale of x as the product that reads the rows takes them to, whoever was in front.
+TEST_F(DecoderTest, RowsAreQuantisedAsTheirReaderStoresItsWeights) {
+  constexpr auto kRows = Stored::kRows;
+  constexpr auto kBlocks = Stored::kBlocks;
+  make({{kRows, kBlocks, kRows, kBlocks}, {kBlocks, kRows, kBlocks, kRows}});
+  const auto check = [&](std::size_t begin) {
+    const QuantiseArgs none{};
+    QuantiseArgs made = none;
+    int products = 0;
+    for (std::size_t i = begin; i < device_.launches().size(); ++i) {
+      const gpu::mock::LaunchRecord& launch = device_.launches()[i];
+      if (launch.module == "quantise") made = arguments<QuantiseArgs>(launch);
+      if (launch.module != "gemm_e4m3") continue;
+      const auto args = arguments<GemmArgs>(launch);
+      EXPECT_EQ(made.scale_values, args.block_scales != 0 ? 128 : 512) << i;
+      EXPECT_EQ(made.scales, args.x_scales) << i;
+      EXPECT_EQ(made.scales_ld, args.x_scales_ld) << i;
+      EXPECT_EQ(made.k, args.k) << i;
+      made = none;
+      ++products;
+    }
+    EXPECT_EQ(products, 8);
+  };
+  std::size_t begin = device_.launches().size();
+  prefill();
+  check(begin);
+  begin = device_.launches().size();
+  decode(96);
+  check(begin);
 }
 
 TEST_F(DecoderTest, DecodeStepsLeaveNormsToTheirProducts) {

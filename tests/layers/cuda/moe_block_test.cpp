@@ -158,11 +158,13 @@ TEST_F(MoeBlockTest, MoreTokensReadRowsOfE4m3) {
   EXPECT_EQ(gate_up.x_scales, rows.scales);
   EXPECT_EQ(gate_up.x_scales_ld, rows.scales_ld);
   EXPECT_EQ(rows.scales_ld, kTokens);
+  EXPECT_EQ(rows.scale_values, 128);
   EXPECT_EQ(gate_up.block_scales, 0);
   EXPECT_EQ(reinterpret_cast<std::uint64_t>(gate_up.weight_scales), weights_.gate_up.scales.data().value);
   EXPECT_EQ(pairs.x, gate_up.y);
   EXPECT_EQ(pairs.k, kWidth);
   EXPECT_EQ(pairs.scales_ld, kTokens * kTopK);
+  EXPECT_EQ(pairs.scale_values, 128);
   EXPECT_EQ(down.x_scales_ld, pairs.scales_ld);
   EXPECT_EQ(down.block_scales, 1);
   EXPECT_THAT(mixed(1024), ElementsAre("moe_router_wide", "quantise_e4m3", "moe_gemm_e4m3_n128",
