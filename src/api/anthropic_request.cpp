@@ -388,6 +388,7 @@ Result<GenerationRequest> parse(const V& body, const ParseContext& context, bool
   MET_ASSIGN(const Thinking thinking, read_thinking(body));
   Result<GenerationRequest> request = parse_chat(V(std::move(chat)), context);
   if (!request) return std::unexpected(in_own_terms(std::move(request).error(), kNames));
+  name_form_in_own_terms(*request, kNames);
   if (thinking.enabled) request->thinking.enabled = thinking.enabled;
   if (thinking.budget_tokens) request->thinking.budget_tokens = thinking.budget_tokens;
   if (!thinking.show) request->thinking.show = false;

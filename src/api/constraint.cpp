@@ -97,7 +97,11 @@ Result<std::shared_ptr<const sampling::Constraint>> output_constraint(const Gene
     // A call in harmony is a channel of its own: it need not wait for the final one.
     const bool at_once = format.reasoning == text::ReasoningFormat::kHarmony && spec->field == "tools";
     const grammar::Start start = at_once ? grammar::Start{} : grammar_start(format);
-    MET_ASSIGN(constraint, model.grammars->compile(*spec, start, request.stop_token_ids));
+    auto compiled = model.grammars->compile(*spec, start, request.stop_token_ids);
+    // Of calls and a form that are compiled as one the form may be to blame; the error is then its field's.
+    const bool with_form = request.grammar && request.tool_choice.mode != ToolChoice::Mode::kRequired;
+    if (!compiled && with_form) MET_TRY(model.grammars->compile(*request.grammar));
+    MET_ASSIGN(constraint, std::move(compiled));
   }
   if (const auto budget = thinking_bound(request, model, format))
     return thinking_budget_constraint(*budget, format.reasoning, format.start, model.tokenizer,

@@ -66,6 +66,12 @@ Error in_own_terms(Error error, std::span<const Renamed> names) {
   return error;
 }
 
+void name_form_in_own_terms(GenerationRequest& request, std::span<const Renamed> names) {
+  if (!request.grammar) return;
+  const auto name = std::ranges::find(names, request.grammar->field, &Renamed::chat);
+  if (name != names.end()) request.grammar->field = name->own;
+}
+
 const json::Value* given(const json::Value& body, std::string_view name) {
   const json::Value* v = body.find(name);
   return v == nullptr || v->is_null() ? nullptr : v;

@@ -26,6 +26,9 @@ json::Object passed_through(const json::Object& body, std::span<const std::strin
 /// A chat error as the client must read it: names its own field.
 Error in_own_terms(Error error, std::span<const Renamed> names);
 
+/// What is found out later about the answer's form names the client's field, too.
+void name_form_in_own_terms(GenerationRequest& request, std::span<const Renamed> names);
+
 /// The member, or nullptr when it is absent or null.
 const json::Value* given(const json::Value& body, std::string_view name);
 

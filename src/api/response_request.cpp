@@ -364,6 +364,7 @@ Result<GenerationRequest> lower_response(const ResponseRequest& request, std::sp
   chat.append("messages", std::move(messages));
   Result<GenerationRequest> out = parse_chat(V(std::move(chat)), context);
   if (!out) return std::unexpected(in_own_terms(std::move(out).error(), kNames));
+  name_form_in_own_terms(*out, kNames);
   out->ignored.insert(out->ignored.end(), request.ignored.begin(), request.ignored.end());
   return out;
 }

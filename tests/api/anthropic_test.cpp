@@ -88,6 +88,13 @@ TEST(AnthropicRequest, FieldsLandInTheInternalRequest) {
   EXPECT_EQ(request->ignored, (std::vector<std::string>{"frobnicate", "n"}));
 }
 
+TEST(AnthropicRequest, TheAnswersFormKeepsItsName) {
+  const auto request = parse(
+      R"("messages":[{"role":"user","content":"a"}],"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}})");
+  ASSERT_TRUE(request && request->grammar);
+  EXPECT_EQ(request->grammar->field, "output_config");
+}
+
 TEST(AnthropicRequest, ErrorsNameAnthropicsFields) {
   const std::string hi = R"("messages":[{"role":"user","content":"a"}],)";
   struct Case {

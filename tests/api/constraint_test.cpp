@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/grammar/byte_vocabulary.h"
+
 namespace met::api {
 namespace {
 
@@ -60,6 +62,29 @@ TEST(Constraint, FollowsToolsChoiceAndForm) {
   EXPECT_EQ(grammar_of(kStrict, ToolFormat::kLlama3Json), "or");
   EXPECT_EQ(grammar_of(kTool + R"(,"tool_choice":"required")", ToolFormat::kPythonic), "sequence");
   EXPECT_EQ(grammar_of(kTool + R"(,"tool_choice":"required")", ToolFormat::kNone), "tool_choice");
+}
+
+// Compiled as one with the calls, the form is refused by its own name.
+TEST(Constraint, ErrorsNameTheFieldThatIsToBlame) {
+  const auto grammars = std::make_shared<grammar::Compiler>(grammar::test::byte_vocabulary);
+  const auto field_of = [&](const std::string& members) {
+    ModelText model = model_with(ToolFormat::kHermes);
+    model.grammars = grammars;
+    const auto constraint = output_constraint(chat(members), model, {});
+    EXPECT_FALSE(constraint) << members;
+    EXPECT_TRUE(constraint || constraint.error().message.contains("uniqueItems")) << members;
+    return constraint ? "" : constraint.error().field;
+  };
+  const std::string bad = R"({"type":"array","uniqueItems":true})";
+  const std::string form =
+      R"(,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":)" + bad + "}}";
+  const std::string tool =
+      R"(,"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object","properties":{"a":)" +
+      bad + "}}}}]";
+  EXPECT_EQ(field_of(form), "response_format");
+  EXPECT_EQ(field_of(kTool + form), "response_format");
+  EXPECT_EQ(field_of(tool), "tools");
+  EXPECT_EQ(field_of(tool + kForm), "tools");
 }
 
 }  // namespace

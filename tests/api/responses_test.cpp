@@ -78,6 +78,12 @@ TEST(ResponseRequest, FieldsLandInTheInternalRequest) {
   EXPECT_EQ(request->ignored, (std::vector<std::string>{"frobnicate", "n"}));
 }
 
+TEST(ResponseRequest, TheAnswersFormKeepsItsName) {
+  const auto request = lower(R"("input":"a","text":{"format":{"type":"json_object"}})");
+  ASSERT_TRUE(request && request->grammar);
+  EXPECT_EQ(request->grammar->field, "text");
+}
+
 TEST(ResponseRequest, ErrorsNameItsFields) {
   struct Case {
     const char* members;
