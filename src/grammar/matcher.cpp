@@ -115,7 +115,10 @@ class State final : public sampling::ConstraintState {
   bool fill(std::span<std::uint32_t> allowed) override {
     switch (phase_) {
       case Phase::kThought:
-        return false;
+        std::ranges::fill(allowed, ~0U);
+        forbid(source_->vocabulary->end_ids, allowed);
+        forbid(source_->more_end_ids, allowed);
+        return true;
       case Phase::kEnded:
         std::ranges::fill(allowed, 0U);
         allow_ends(allowed);
@@ -234,11 +237,7 @@ class State final : public sampling::ConstraintState {
   bool take(Id id) {
     switch (phase_) {
       case Phase::kThought:
-        if (is_end(id)) {
-          phase_ = Phase::kEnded;
-          return true;
-        }
-        return !known(id) || take_thought(bytes_of(id));
+        return !is_end(id) && (!known(id) || take_thought(bytes_of(id)));
       case Phase::kUndecided:
         return take_undecided(id);
       case Phase::kEnded:
@@ -318,8 +317,10 @@ class State final : public sampling::ConstraintState {
   }
 
   /// One that spells text would end the answer in the midst of it.
-  void forbid_more_ends(std::span<std::uint32_t> allowed) const {
-    for (const Id id : source_->more_end_ids)
+  void forbid_more_ends(std::span<std::uint32_t> allowed) const { forbid(source_->more_end_ids, allowed); }
+
+  static void forbid(const std::vector<Id>& ids, std::span<std::uint32_t> allowed) {
+    for (const Id id : ids)
       allowed[static_cast<std::size_t>(id) / 32] &= ~(1U << (static_cast<std::size_t>(id) % 32));
   }
 

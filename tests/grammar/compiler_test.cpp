@@ -286,6 +286,9 @@ TEST(GrammarState, AStopTokenThatSpellsTextWaitsForTheEnd) {
       begin(Kind::kRegex, "[{<]a", {.when = Start::When::kAfterThought, .open = "<t>", .close = "</t>"});
   EXPECT_TRUE(test::has_bit(test::mask_of(*thought), '<'));
   EXPECT_FALSE(test::has_bit(test::mask_of(*thought), '{'));
+  ASSERT_TRUE(test::feed(*thought, "<t>"));
+  EXPECT_TRUE(test::has_bit(test::mask_of(*thought), 'a'));
+  EXPECT_FALSE(test::has_bit(test::mask_of(*thought), 'x'));
 }
 
 TEST(GrammarState, RewindsOverEverything) {
@@ -311,12 +314,14 @@ TEST(GrammarState, BeginsBehindAThought) {
   const Compiled inside = when(Start::When::kAfterClose);
   EXPECT_TRUE(test::accepts(**inside, "anything < </thin </think>42"));
   EXPECT_FALSE(test::accepts(**inside, "x</think>y"));
+  EXPECT_FALSE(test::accepts(**inside, "x")) << "the answer must follow";
   const Compiled either = when(Start::When::kAfterThought);
   EXPECT_TRUE(test::accepts(**either, "42"));
   EXPECT_TRUE(test::accepts(**either, "<think>hm</think>42"));
   EXPECT_FALSE(test::accepts(**either, "<x>"));
   EXPECT_FALSE(test::accepts(**either, "<think>hm</think>x"));
   EXPECT_FALSE(test::accepts(**either, "<thi42"));
+  EXPECT_FALSE(test::accepts(**either, "<think>hm"));
 }
 
 TEST(GrammarCompiler, EqualRequestsThatComeTogetherCompileOnce) {
