@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/json_types.h"
 #include "grammar/expr.h"
 #include "grammar/regex.h"
 #include "grammar/shape.h"
@@ -54,10 +55,12 @@ class SchemaLowering {
   Result<Node> member_list(const Shape& shape, const Members& members, const std::string& where);
 
   // schema_tags.cpp
-  /// One parameter of the outermost object where that is no JSON object.
-  Result<Node> argument(const Node& name, const Together& schemas);
+  /// One parameter of the outermost object where that is no JSON object. `read`: what its types are to the parser.
+  Result<Node> argument(const Node& name, const Together& schemas, JsonTypes read);
   /// What may stand in a parameter's tag behind its name.
-  Result<Node> tag_value(const Together& schemas);
+  Result<Node> tag_value(const Together& schemas, JsonTypes read);
+  struct TagValues;
+  Result<TagValues> tag_values(const Together& schemas, const std::string& where);
   Node tag_string(std::int64_t least, std::int64_t most);
   Result<Node> tag_pattern(const RegexNode& regex, std::int64_t least, std::int64_t most);
   Result<Node> tag_literal(const std::string& value, const std::string& where);

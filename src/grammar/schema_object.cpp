@@ -78,7 +78,8 @@ Result<> SchemaLowering::add_declared(const Shape& s, const std::string& where, 
     const Together schemas = s.about(name, index.find(name));
     if (named && !is_closed(schemas)) {
       MET_ASSIGN(const Node name_node, key(name, where, out.keywords));
-      MET_ASSIGN(node, out.keywords ? argument(name_node, schemas) : json_member(name_node, schemas));
+      MET_ASSIGN(node, out.keywords ? argument(name_node, schemas, member_types(document_, name))
+                                    : json_member(name_node, schemas));
     }
     const bool required = s.required.contains(name);
     if (!required && node->kind == Expr::Kind::kNever) continue;
@@ -157,7 +158,8 @@ Result<> SchemaLowering::add_others(const Shape& s, const std::string& where, Me
     }
     name = free_key(std::move(names), out.keywords);
   }
-  MET_ASSIGN(Node more, out.keywords ? argument(name, schemas) : json_member(name, schemas));
+  MET_ASSIGN(Node more, out.keywords ? argument(name, schemas, member_types(document_, std::nullopt))
+                                     : json_member(name, schemas));
   const int number = rules_.add("more");
   rules_.define(number, std::move(more));
   out.more = rule(number);

@@ -125,7 +125,7 @@ Result<const V*> SchemaReader::resolve(const V& schema) {
   if (found == nullptr) return invalid(where, concat("there is nothing at \"", reference->as_string(), "\""));
   if (!found->is_object() && !found->is_bool())
     return invalid(where, concat("\"", reference->as_string(), "\" is no schema"));
-  places_.try_emplace(found, std::string(uri));
+  places_.try_emplace(found, uri.empty() || uri.starts_with('/') ? std::string(uri) : concat("#", uri));
   return found;
 }
 

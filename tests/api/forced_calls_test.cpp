@@ -458,28 +458,77 @@ std::string walked(const sampling::Constraint& constraint, std::uint32_t seed) {
   return {};
 }
 
-// What a forced call may be is read as arguments of its schema, whatever a model writes.
-TEST(ForcedCalls, WhateverIsWrittenInTagsFitsTheSchema) {
+/// Walks through what a forced call may be; each is read as arguments of the schema, whatever a model writes.
+void expect_walks_fit(const TagFormat& f, const std::string& schema, const sampling::Constraint& calls,
+                      std::uint32_t walks) {
   grammar::Compiler compiler(grammar::test::byte_vocabulary);
+  const std::vector<text::Tool> tools = one_tool(schema);
+  const Compiled arguments = compiler.compile(
+      {.kind = grammar::Kind::kJsonSchema, .value = *json::parse(schema), .field = "schema"});
+  ASSERT_TRUE(arguments) << schema;
+  for (std::uint32_t seed = 1; seed <= walks; ++seed) {
+    std::string text;
+    text::Utf8Assembler assembler;  // ids may spell bytes that are no UTF-8
+    assembler.push(walked(calls, seed), text);
+    assembler.flush(text);
+    if (text.empty()) continue;
+    const std::string read = calls_in(f.spelling.format, tools, text);
+    const auto document = json::parse(read.substr(1));
+    ASSERT_TRUE(document) << text << "\n" << read;
+    EXPECT_TRUE(accepts(**arguments, json::write(*document))) << schema << "\n" << text << "\n" << read;
+  }
+}
+
+TEST(ForcedCalls, WhateverIsWrittenInTagsFitsTheSchema) {
   for (const TagFormat& f : kTagFormats) {
     for (const TagCase& c : kTagCases) {
       const std::string schema = schema_of(f, c);
-      const std::vector<text::Tool> tools = one_tool(schema);
-      const Compiled compiled = compile(f.spelling, tools, {});
-      const Compiled arguments = compiler.compile(
-          {.kind = grammar::Kind::kJsonSchema, .value = *json::parse(schema), .field = "schema"});
-      ASSERT_TRUE(compiled && arguments) << schema;
-      for (std::uint32_t seed = 1; seed <= 4; ++seed) {
-        std::string text;
-        text::Utf8Assembler assembler;  // ids may spell bytes that are no UTF-8
-        assembler.push(walked(**compiled, seed), text);
-        assembler.flush(text);
-        if (text.empty()) continue;
-        const std::string read = calls_in(f.spelling.format, tools, text);
-        const auto document = json::parse(read.substr(1));
-        ASSERT_TRUE(document) << text << "\n" << read;
-        EXPECT_TRUE(accepts(**arguments, json::write(*document))) << schema << "\n" << text << "\n" << read;
-      }
+      const Compiled compiled = compile(f.spelling, one_tool(schema), {});
+      ASSERT_TRUE(compiled) << schema;
+      expect_walks_fit(f, schema, **compiled, 4);
+    }
+  }
+}
+
+// Types that are narrowed by another word, and those that differ by the branch of the schema.
+TEST(ForcedCalls, AValueIsReadAsTheTypeThatItsBranchHasOrTheSchemaIsRefused) {
+  const struct {
+    const char* schema;
+    const char* named;  ///< the place that is refused where tags do not say their types; empty: all serve it
+  } kCases[] = {
+      {R"({"properties":{"x":{"type":["string","integer"],"enum":[1,2]}},"required":["x"]})", ""},
+      {R"({"properties":{"x":{"type":["string","integer"],"anyOf":[{"type":"integer"},{"type":"boolean"}]}},"required":["x"]})",
+       ""},
+      {R"({"properties":{"x":{"type":["string","number"]}},"allOf":[{"properties":{"x":{"type":"integer"}}}],"required":["x"]})",
+       ""},
+      {R"({"properties":{"x":{"$ref":"#/$defs/t","maximum":9}},"required":["x"],"$defs":{"t":{"type":["number","boolean"]}}})",
+       ""},
+      {R"({"properties":{"x":{"anyOf":[{"format":"date"},{"type":"number"}]}},"required":["x"]})", ""},
+      {R"({"properties":{"x":{"type":["string","integer","null"]}},"required":["x"]})", ""},
+      {R"({"anyOf":[{"properties":{"x":{"type":"integer"}},"required":["x"]},{"properties":{"x":{"type":"boolean"}},"required":["x"]}]})",
+       ""},
+      {R"({"anyOf":[{"properties":{"x":{"enum":["a","b"]},"k":{"const":1}},"required":["x","k"]},{"properties":{"x":{"type":"null"},"k":{"const":2}},"required":["x","k"]}]})",
+       ""},
+      {R"({"anyOf":[{"properties":{"k":{"const":"n"},"x":{"type":"number"}},"required":["k","x"]},{"properties":{"k":{"const":"s"},"x":{"type":"string"}},"required":["k","x"]}]})",
+       "properties/x"},
+      {R"({"properties":{"x":{"type":["string","integer"]}},"anyOf":[{"properties":{"x":{"type":"integer"}},"required":["x"]},{"properties":{"x":{"maxLength":2,"type":"string"},"k":{"const":1}},"required":["x","k"]}]})",
+       "properties/x"},
+      {R"({"anyOf":[{"properties":{"k":{"const":1},"x":{"type":"null"}},"required":["k","x"]},{"properties":{"k":{"const":2},"x":{"type":"string"}},"required":["k","x"]}]})",
+       "properties/x"},
+      {R"({"anyOf":[{"properties":{"k":{"const":1},"x":{"type":"array"}},"required":["k","x"]},{"properties":{"k":{"const":2}},"required":["k"],"additionalProperties":{"type":"string"}}]})",
+       "properties/x"},
+      {R"({"properties":{"x":{"$ref":"#t"}},"required":["x"],"$defs":{"t":{"$anchor":"t","type":"integer"}}})",
+       "json_schema#t"},
+  };
+  for (const auto& c : kCases) {
+    for (const TagFormat& f : kTagFormats) {
+      const Compiled compiled = compile(f.spelling, one_tool(c.schema), {});
+      ASSERT_EQ(compiled.has_value(), c.named[0] == '\0' || f.spelling.deepseek_tags)
+          << c.schema << (compiled ? "" : compiled.error().message);
+      if (compiled)
+        expect_walks_fit(f, c.schema, **compiled, 12);
+      else
+        EXPECT_TRUE(compiled.error().message.contains(c.named)) << compiled.error().message;
     }
   }
 }

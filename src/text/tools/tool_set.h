@@ -6,34 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "core/json_types.h"
 #include "text/tools/tool.h"
 
 namespace met::text {
-
-/// A set of JSON types. Empty: the schema does not say.
-class JsonTypes {
- public:
-  enum Type : unsigned {
-    kNull = 1,
-    kBoolean = 2,
-    kInteger = 4,
-    kNumber = 8,
-    kString = 16,
-    kArray = 32,
-    kObject = 64,
-  };
-  JsonTypes() = default;
-  JsonTypes(unsigned types) : types_(types) {}
-  bool has(unsigned type) const { return (types_ & type) != 0; }
-  bool empty() const { return types_ == 0; }
-  /// Text stays a string, whatever it looks like.
-  bool is_text() const { return empty() || has(kString); }
-  JsonTypes operator|(JsonTypes other) const { return types_ | other.types_; }
-  JsonTypes operator&(JsonTypes other) const { return types_ & other.types_; }
-
- private:
-  unsigned types_ = 0;
-};
 
 class ToolSet {
  public:
@@ -42,8 +18,7 @@ class ToolSet {
   const Tool* find(std::string_view name) const;
   bool empty() const { return tools_.empty(); }
   std::span<const Tool> all() const { return tools_; }
-  /// Types that the tool's schema allows for a parameter, declared or by `additionalProperties`; empty where it says
-  /// none. Follows local references, `anyOf`, `oneOf`, `allOf`, `enum`, `const` and words of one type alone.
+  /// Types that the tool's schema allows for a parameter; empty where it says none.
   JsonTypes types(std::string_view tool, std::string_view parameter) const;
 
  private:
