@@ -232,7 +232,10 @@ TEST(CudaPlans, ExpertsOfFewTokensFitOfEveryType) {
           constexpr std::uint32_t kChoice = 6464;
           EXPECT_LE(plan->gate_up_shared + kChoice, kSharedMax);
           EXPECT_LE(plan->down_shared + kChoice, kSharedMax);
-          // 8 columns: gate_up's block and down's are on a multiprocessor at a time, where experts are as wide as these.
+          const std::uint32_t resident = plan->gate_up_grid.x / kMultiprocessors;
+          EXPECT_LE(resident * (plan->gate_up_shared + kChoice + 1024), kSharedOfAll);
+          EXPECT_EQ(resident, tokens <= 8 && m.hidden <= 2048 && gate_up == DType::kBF16 ? 2U : 1U);
+          // 8 columns: a block of gate_up's and one of down's fit too, where experts are as wide as these.
           if (tokens <= 8 && m.hidden <= 2048 && m.width <= 768) {
             EXPECT_LE(plan->gate_up_shared + plan->down_shared + 2 * (kChoice + 1024), kSharedOfAll);
           }

@@ -14,7 +14,7 @@
 //          weights are under way before it waits for gate_up.
 #include "moe_few_kernel.cuh"
 
-// Two blocks, one of each kernel, are on a multiprocessor at a time where there are 8 columns.
+// Two blocks are on a multiprocessor at a time where there are 8 columns: gate_up's where k allows, or one of each kernel.
 MET_MOE_GATE_UP(moe_few_gate_up_8_4, Bf16Weights, 8, 4, 5, 2)
 MET_MOE_GATE_UP(moe_few_gate_up_8_8, Bf16Weights, 8, 8, 6, 1)
 MET_MOE_GATE_UP(moe_few_gate_up_16_4, Bf16Weights, 16, 4, 8, 1)
