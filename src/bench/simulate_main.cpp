@@ -100,6 +100,7 @@ struct SimulateFlags {
             {"--swap-block-ns", &time.swap_block_ns, 1},
             {"--rate-scale", &rate_scale, 1e-6, 1e6},
             {"--step-us", &time.step_us, 1},
+            {"--mixed-us", &time.mixed_us},
             {"--token-ns", &time.token_ns},
             {"--context-ns", &time.context_ns},
             {"--pair-ps", &time.pair_ps},

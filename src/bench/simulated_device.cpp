@@ -16,8 +16,9 @@ std::int64_t StepTime::of(const scheduler::StepBatch& batch) const {
     context += before;
     if (tokens > 1) pairs += tokens * before + tokens * (tokens + 1) / 2;
   }
-  return step_us + (std::ssize(batch.tokens) * token_ns + context * context_ns) / 1000 +
-         pairs * pair_ps / 1'000'000;
+  const bool mixed = batch.decode_rows > 0 && batch.decode_rows < std::ssize(batch.rows);
+  return step_us + (mixed ? mixed_us : 0) +
+         (std::ssize(batch.tokens) * token_ns + context * context_ns) / 1000 + pairs * pair_ps / 1'000'000;
 }
 
 Result<> SimulatedDevice::enqueue(const scheduler::StepPlan& /*plan*/, const scheduler::StepBatch& batch) {

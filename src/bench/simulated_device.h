@@ -16,6 +16,7 @@ namespace met::bench {
 /// Qwen3-8B in BF16 on an H200, fitted to the tables of docs/performance.md.
 struct StepTime {
   std::int64_t step_us = 4000;          ///< of every step
+  std::int64_t mixed_us = 1500;         ///< more of one with decode rows and prefill: other kernels, no graph
   std::int64_t token_ns = 20'000;       ///< of each token
   std::int64_t context_ns = 32;         ///< of each position that a row finds in the cache
   std::int64_t pair_ps = 1200;          ///< of each pair of a prefill token and a position that it attends to

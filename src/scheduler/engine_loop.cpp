@@ -285,7 +285,7 @@ std::int64_t EngineLoop::step_left_us() const {
   const CostModel cost = costs_.model(slot.plan.decode_rows);
   const std::int64_t prefill = slot.plan.tokens.prefill + slot.plan.tokens.recomputed;
   const std::int64_t ran_us = now_us_ - std::max(slot.started_us, last_done_us_);
-  return std::max<std::int64_t>(0, cost.decode_step_us + prefill * cost.prefill_token_ns / 1000 - ran_us);
+  return std::max<std::int64_t>(0, cost.decode_step_us + cost.prefill_us(prefill) - ran_us);
 }
 
 WaitView EngineLoop::wait_view(SeqIndex index, int rows) {

@@ -149,8 +149,14 @@ struct WaitView {
 struct CostModel {
   std::int64_t decode_step_us = 0;    ///< a pure decode step of about the present width
   std::int64_t prefill_token_ns = 0;  ///< what one more prefill token adds to a step
-  std::int64_t swap_block_ns = 0;     ///< a block to the host pool and back
-  std::int64_t disk_block_ns = 0;     ///< a block from there to disk and back
+  std::int64_t mixed_ns = 0;  ///< what prefill beside decode rows adds whatever its length; may be below 0
+  std::int64_t swap_block_ns = 0;  ///< a block to the host pool and back
+  std::int64_t disk_block_ns = 0;  ///< a block from there to disk and back
+
+  /// What so many prefill tokens add to a step with decode rows.
+  std::int64_t prefill_us(std::int64_t tokens) const {
+    return tokens > 0 ? std::max<std::int64_t>(0, mixed_ns + tokens * prefill_token_ns) / 1000 : 0;
+  }
 };
 
 /// What entries are held to (S26).

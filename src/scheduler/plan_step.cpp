@@ -192,9 +192,10 @@ class Planning {
     // Until a step was measured a bounded step is kept short, so that the first prompt cannot hold up a cancel.
     if (cost.prefill_token_ns <= 0)
       return config_.step_max_us > 0 ? std::min(budget, kUnmeasuredTokens) : budget;
+    const std::int64_t fixed_ns = mixed ? cost.mixed_ns : 0;
     const auto cut = [&](std::int64_t us, std::int64_t grid = kCutTokens) {
       const std::int64_t tokens =
-          align_down(std::max<std::int64_t>(us, 0) * 1000 / cost.prefill_token_ns, grid);
+          align_down(std::max<std::int64_t>(us * 1000 - fixed_ns, 0) / cost.prefill_token_ns, grid);
       budget = std::min(budget, std::max({tokens, grid, std::int64_t{config_.chunk_grid_tokens}}));
     };
     const std::int64_t decode_us = mixed ? cost.decode_step_us : 0;
@@ -491,7 +492,7 @@ class Planning {
     if (!projects_) return slack_us_ <= 0;
     const std::int64_t tokens =
         plan_.tokens.prefill + plan_.tokens.recomputed + std::min(budget_, head.len - head.hit_tokens);
-    return tokens * view_.cost.prefill_token_ns / 1000 > slack_us_;
+    return view_.cost.prefill_us(tokens) > slack_us_;
   }
 
   /// The head, then the others by the tokens that they have to compute, each if it fits.
