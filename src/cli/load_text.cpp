@@ -133,8 +133,8 @@ json::Object behavior_of(const std::string& kernel_target) {
 
 /// The flag, else MODEL.toml, else what the template shows the model, else what models of its type were trained
 /// on.
-api::AnswerHabits habits_of(const config::Settings& settings, const std::string& model_type,
-                            const json::Object& behavior, const text::ChatTemplate& chat) {
+Result<api::AnswerHabits> habits_of(const config::Settings& settings, const std::string& model_type,
+                                    const json::Object& behavior, const text::ChatTemplate& chat) {
   api::AnswerHabits habits;
   habits.tools = text::tool_format_of_template(chat.source());
   if (habits.tools == text::ToolFormat::kNone) habits.tools = text::tool_format_of_model(model_type);
@@ -144,6 +144,14 @@ api::AnswerHabits habits_of(const config::Settings& settings, const std::string&
   habits.reasoning = text::reasoning_format_of_template(chat.source());
   if (const auto format = text::reasoning_format(settings.reasoning_parser); format)
     habits.reasoning = *format;
+  // Calls of harmony are channels, which its reasoning parser reads.
+  if (habits.tools == text::ToolFormat::kHarmony) {
+    if (settings.reasoning_parser == "auto") habits.reasoning = text::ReasoningFormat::kHarmony;
+    if (habits.reasoning != text::ReasoningFormat::kHarmony)
+      return invalid("--reasoning-parser",
+                     concat("is ", settings.reasoning_parser,
+                            ", but tool calls are written in harmony: harmony or auto"));
+  }
   habits.takes_tools = chat.mentions("tools");
   habits.takes_effort = chat.mentions("reasoning_effort");
   habits.disable_thinking = settings.disable_thinking;
@@ -184,7 +192,7 @@ Result<Chat> make_chat(const config::Settings& settings, const TextSource& model
   for (const std::string& warning : chat->warnings()) log::warn("chat template: " + warning);
   const json::Object behavior = behavior_of(model.kernel_target);
   MET_ASSIGN(json::Object variables, server_variables(settings, behavior));
-  api::AnswerHabits habits = habits_of(settings, model.config.model_type, behavior, *with_tools);
+  MET_ASSIGN(api::AnswerHabits habits, habits_of(settings, model.config.model_type, behavior, *with_tools));
   habits.thinking_in_tools |= variables.contains("enable_thinking");
   habits.default_thinking = api::thinking_switch(variables);
   return Chat{

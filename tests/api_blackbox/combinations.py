@@ -23,7 +23,7 @@ from serving import ROOT, Server
 TEMPLATE = ROOT / "tests" / "api_blackbox" / "chatml_tools.jinja"
 THINK = "{%- if add_generation_prompt and enable_thinking is not false -%}{{- '<think>\\n' -}}{%- endif -%}\n"
 # name, how calls are written, whether the template opens a thought
-SERVERS = [("hermes", "hermes", False), ("thinking", "hermes", True), ("tags", "qwen3_coder", True), ("pythonic", "pythonic", False)]
+SERVERS = [("hermes", "hermes", False), ("thinking", "hermes", True), ("tags", "qwen3_coder", True), ("pythonic", "pythonic", False), ("channels", "harmony", False)]
 
 TOOLS = {
     "get_weather": {"type": "object", "properties": {"city": {"enum": ["Oslo", "Paris"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}}, "required": ["city"], "additionalProperties": False},
@@ -298,8 +298,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--met", default=ROOT / "build" / "release" / "met", type=pathlib.Path)
     parser.add_argument("--model", default=ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf", type=pathlib.Path)
-    parser.add_argument("--requests", default=24, type=int, help="for each server, each asked in both forms")
-    parser.add_argument("--seed", default=1, type=int)
+    parser.add_argument("--requests", default=20, type=int, help="for each server, each asked in both forms")
+    parser.add_argument("--seed", default=5, type=int)
     options = parser.parse_args()
     for what in (options.met, options.model):
         if not what.exists():
