@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sampling/vector_math.h"
+
 namespace met::sampling {
 
 namespace {
@@ -15,15 +17,7 @@ float* logit_of(std::span<float> logits, std::int32_t id) {
 }  // namespace
 
 void mask_tokens(std::span<float> logits, std::span<const std::uint32_t> allowed) {
-  if (allowed.empty()) return;
-  for (std::size_t begin = 0; begin < logits.size(); begin += 32) {
-    const std::size_t word = begin / 32;
-    const std::uint32_t bits = word < allowed.size() ? allowed[word] : 0;
-    if (bits == ~0U) continue;
-    const std::size_t end = std::min(begin + 32, logits.size());
-    for (std::size_t i = begin; i < end; ++i)
-      if ((bits >> (i - begin) & 1U) == 0) logits[i] = kRemoved;
-  }
+  if (!allowed.empty()) set_where_clear(logits, allowed, kRemoved);
 }
 
 void keep_tokens(std::span<float> logits, std::span<const std::int32_t> sorted_ids) {

@@ -193,7 +193,32 @@ MET_INLINE void clear_body(const float* row, std::size_t size, float threshold, 
     if (!(row[i] >= threshold)) weights[i] = 0;
 }
 
+MET_INLINE void set_body(float* row, std::size_t size, const std::uint32_t* bits, std::size_t words,
+                         float value) {
+  constexpr std::size_t kWord = 32;
+  constexpr IntLanes kLaneBits = {1, 2, 4, 8, 16, 32, 64, 128};
+  for (std::size_t begin = 0, word = 0; begin < size; begin += kWord, ++word) {
+    const std::uint32_t kept = word < words ? bits[word] : 0;
+    if (kept == ~0U) continue;
+    std::size_t i = begin;
+    const std::size_t end = begin + kWord < size ? begin + kWord : size;
+    for (; i + kLanes <= end; i += kLanes) {
+      const IntLanes set = (IntLanes{} + static_cast<std::int32_t>(kept >> (i - begin) & 0xffU)) & kLaneBits;
+      Lanes v;
+      load(v, row + i);
+      v = set != 0 ? v : Lanes{} + value;
+      std::memcpy(row + i, &v, sizeof v);
+    }
+    for (; i < end; ++i)
+      if ((kept >> (i - begin) & 1U) == 0) row[i] = value;
+  }
+}
+
 #ifdef MET_AVX2
+MET_AVX2 void set_avx2(float* row, std::size_t size, const std::uint32_t* bits, std::size_t words,
+                       float value) {
+  set_body(row, size, bits, words, value);
+}
 MET_AVX2 void collect_avx2(const float* row, std::size_t size, float low, float high,
                            std::vector<std::int32_t>& out) {
   collect_body(row, size, low, high, out);
@@ -240,6 +265,13 @@ void clear_below(std::span<const float> row, float threshold, std::span<float> w
   if (kHasAvx2) return clear_avx2(row.data(), row.size(), threshold, weights.data());
 #endif
   clear_body(row.data(), row.size(), threshold, weights.data());
+}
+
+void set_where_clear(std::span<float> row, std::span<const std::uint32_t> bits, float value) {
+#ifdef MET_AVX2
+  if (kHasAvx2) return set_avx2(row.data(), row.size(), bits.data(), bits.size(), value);
+#endif
+  set_body(row.data(), row.size(), bits.data(), bits.size(), value);
 }
 
 std::int32_t first_of(std::span<const float> row, float value) {

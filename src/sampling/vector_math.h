@@ -30,6 +30,9 @@ void sums_from(std::span<const float> weights, const float (&thresholds)[kThresh
 /// Sets weights[i] to 0 where row[i] < threshold.
 void clear_below(std::span<const float> row, float threshold, std::span<float> weights);
 
+/// Sets row[i] to `value` where bit i % 32 of bits[i / 32] is not set; words that `bits` lacks have none.
+void set_where_clear(std::span<float> row, std::span<const std::uint32_t> bits, float value);
+
 /// weights[i] = exp((row[i] - max) * scale), 0 below exp(-87); returns their sum in FP64. Relative error of a
 /// weight < 3e-7. `scale` > 0.
 double exponentials(std::span<const float> row, float max, float scale, std::span<float> weights);

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <set>
 
 #include "sampling/philox.h"
+#include "sampling/processors.h"
 #include "sampling/sampler.h"
 
 namespace met::sampling {
@@ -282,6 +284,25 @@ TEST(Sampler, HostileRowsGiveATokenAndAFlag) {
       }
     }
   }
+}
+
+TEST(Sampler, AMaskRemovesTheTokensWithoutABit) {
+  std::mt19937 random(3);
+  for (const std::size_t size : {1U, 7U, 8U, 31U, 32U, 33U, 63U, 70U, 1000U})
+    for (const std::size_t words : {(size + 31) / 32, (size + 31) / 64}) {  // whole, and too short
+      std::vector<std::uint32_t> bits(words);
+      for (std::uint32_t& word : bits) word = random() % 3 == 0 ? 0U : random() % 3 == 0 ? ~0U : random();
+      std::vector<float> logits(size), want;
+      for (float& l : logits) l = random() % 5 == 0 ? std::nanf("") : static_cast<float>(random());
+      for (std::size_t i = 0; i < size; ++i) {
+        const bool kept =
+            words == 0 || (i / 32 < words && (bits[i / 32] >> i % 32 & 1U) != 0);  // no mask: all
+        want.push_back(kept ? logits[i] : kRemoved);
+      }
+      mask_tokens(logits, bits);
+      EXPECT_EQ(std::memcmp(logits.data(), want.data(), size * sizeof(float)), 0)
+          << size << " of " << words << " words";
+    }
 }
 
 TEST(Sampler, AnEmptyMaskIsReported) {
