@@ -80,18 +80,18 @@ Result<Node> SchemaLowering::value(const Together& schemas) {
 }
 
 Result<> SchemaLowering::define(const Together& schemas, int number) {
+  const std::string where = reader_.place(*schemas.front());
   MET_ASSIGN(const std::vector<Shape> shapes, reader_.shapes(schemas));
   std::vector<Node> out;
   for (const Shape& one : shapes) {
-    MET_ASSIGN(Node node, shape(one, schemas));
+    MET_ASSIGN(Node node, shape(one, where));
     out.push_back(std::move(node));
   }
   rules_.define(number, any(std::move(out)));
   return {};
 }
 
-Result<Node> SchemaLowering::shape(const Shape& s, const Together& schemas) {
-  const std::string where = reader_.place(*schemas.front());
+Result<Node> SchemaLowering::shape(const Shape& s, const std::string& where) {
   if (s.values) return listed_values(s, where);
   const unsigned types = meant_types(s);
   std::vector<Node> out;

@@ -29,7 +29,7 @@ class SchemaLowering {
   /// One value that satisfies all of them; its rule gets its body later, so that depth costs no stack.
   Result<Node> value(const Together& schemas);
   Result<> define(const Together& schemas, int number);
-  Result<Node> shape(const Shape& shape, const Together& schemas);
+  Result<Node> shape(const Shape& shape, const std::string& where);
   /// Of the values that a shape lists those that fit the rest of it; they live as long as the shape.
   Result<std::vector<const V*>> fitting_values(const Shape& shape, const std::string& where);
   Result<Node> listed_values(const Shape& shape, const std::string& where);

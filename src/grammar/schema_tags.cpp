@@ -64,7 +64,7 @@ Result<SchemaLowering::TagValues> SchemaLowering::tag_values(const Together& sch
     }
     one.types &= ~(kString | kNull);
     if (one.types == 0) continue;
-    MET_ASSIGN(Node node, shape(one, schemas));
+    MET_ASSIGN(Node node, shape(one, where));
     out.others.push_back(std::move(node));
   }
   return out;

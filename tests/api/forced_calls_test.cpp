@@ -569,6 +569,32 @@ TEST(ForcedCalls, TagsOfParametersThatAreNotDeclared) {
   }
 }
 
+TEST(ForcedCalls, ParametersThatMayBeAnything) {
+  const struct {
+    const char* schema;
+    bool may_be_absent;
+  } kCases[] = {
+      {R"({"type":"object","properties":{}})", true},
+      {R"({"type":"object"})", true},
+      {"{}", true},
+      {R"({"type":"object","additionalProperties":true})", true},
+      {R"({"properties":{"s":{}},"additionalProperties":{}})", true},
+      {R"({"properties":{"s":true},"required":["s"]})", false},
+      {R"({"properties":{"s":{"type":"integer"}},"minProperties":2})", false},
+      {R"({"type":"object","required":["undeclared"]})", false},
+  };
+  for (const auto& c : kCases) {
+    const std::vector<text::Tool> tools = one_tool(c.schema);
+    for (const FormatCase& f : kFormats) EXPECT_TRUE(compile(f.spelling, tools, {})) << c.schema;
+    for (const TagFormat& f : kTagFormats) {
+      const Compiled compiled = compile(f.spelling, tools, {});
+      ASSERT_TRUE(compiled) << c.schema << ": " << compiled.error().message;
+      EXPECT_EQ(accepts(**compiled, f.before + f.after), c.may_be_absent) << c.schema;
+      expect_walks_fit(f, c.schema, **compiled, 4);
+    }
+  }
+}
+
 TEST(ForcedCalls, WhatTheNotationCannotSayIsRefusedByName) {
   const struct {
     ToolFormat format;
