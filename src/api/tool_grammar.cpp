@@ -129,6 +129,7 @@ json::Array tags_of(const Form& form, const std::vector<Tool>& tools, const Tool
     if (!allowed) continue;
     json::Object content{{"type", "json_schema"}, {"json_schema", schema_of(tool)}};
     if (form.style != "json") content.append("style", form.style);
+    content.append("called", concat("the parameters of \"", tool.name, "\""));
     json::Object tag{{"type", "tag"}, {"begin", concat(form.before_name, tool.name, form.after_name)}};
     tag.append("content", std::move(content));
     tag.append("end", form.after_arguments);

@@ -105,7 +105,13 @@ class Lowering {
               : named->is_string() ? style_named(named->as_string())
                                    : std::nullopt;
     auto ebnf = schema_ebnf(*found, style.value_or(Style::kJson));
-    if (!ebnf) return at(place + "/json_schema", std::move(ebnf).error());
+    if (!ebnf) {
+      const V* called = value.find("called");  // by whoever made the tag from something else
+      if (called == nullptr || !called->is_string())
+        return at(place + "/json_schema", std::move(ebnf).error());
+      const bool whole = ebnf.error().field.empty();
+      return at(whole ? called->as_string() : called->as_string() + ", at ", std::move(ebnf).error());
+    }
     if (!style)
       return value;  // the engine's own reading of the schema, which warns of what it does not enforce
     return grammar_format(std::move(*ebnf));

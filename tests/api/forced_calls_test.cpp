@@ -107,6 +107,22 @@ const FormatCase kFormats[] = {
      "]<|tool_call_end|>"},
 };
 
+// Where a tool stands among the formats that calls are held by is nothing a client knows.
+TEST(ForcedCalls, ARefusedSchemaIsCalledByItsTool) {
+  const std::vector<text::Tool> tools = {
+      {.name = "f"},
+      {.name = "bad",
+       .parameters =
+           *json::parse(R"({"type":"object","properties":{"x":{"type":"array","uniqueItems":true}}})")}};
+  for (const FormatCase& c : kFormats) {
+    const Compiled refused = compile(c.spelling, tools, {.mode = ToolChoice::Mode::kRequired});
+    ASSERT_FALSE(refused) << text::name(c.spelling.format);
+    EXPECT_TRUE(refused.error().message.starts_with(
+        "tools: the parameters of \"bad\", at /properties/x/uniqueItems: "))
+        << text::name(c.spelling.format);
+  }
+}
+
 TEST(ForcedCalls, OneOrSeveralInEveryFormat) {
   using Mode = ToolChoice::Mode;
   const std::vector<text::Tool> tools = {
@@ -518,7 +534,7 @@ TEST(ForcedCalls, AValueIsReadAsTheTypeThatItsBranchHasOrTheSchemaIsRefused) {
       {R"({"anyOf":[{"properties":{"k":{"const":1},"x":{"type":"array"}},"required":["k","x"]},{"properties":{"k":{"const":2}},"required":["k"],"additionalProperties":{"type":"string"}}]})",
        "properties/x"},
       {R"({"properties":{"x":{"$ref":"#t"}},"required":["x"],"$defs":{"t":{"$anchor":"t","type":"integer"}}})",
-       "json_schema#t"},
+       "at #t: "},
   };
   for (const auto& c : kCases) {
     for (const TagFormat& f : kTagFormats) {

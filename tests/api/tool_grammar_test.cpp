@@ -26,9 +26,11 @@ TEST(ToolGrammar, HoldsTheChoice) {
       all,
       R"({"type":"structural_tag","format":{"type":"tags_with_separator","tags":[)"
       R"({"type":"tag","begin":"<tool_call>\n{\"name\": \"f\", \"arguments\": ","content":{"type":"json_schema",)"
-      R"("json_schema":{"type":"object","properties":{"a":{"type":"integer"}}}},"end":"}\n</tool_call>"},)"
+      R"("json_schema":{"type":"object","properties":{"a":{"type":"integer"}}},)"
+      R"("called":"the parameters of \"f\""},"end":"}\n</tool_call>"},)"
       R"({"type":"tag","begin":"<tool_call>\n{\"name\": \"g\", \"arguments\": ","content":{"type":"json_schema",)"
-      R"("json_schema":{"type":"object","properties":{},"additionalProperties":false}},"end":"}\n</tool_call>"}],)"
+      R"("json_schema":{"type":"object","properties":{},"additionalProperties":false},)"
+      R"("called":"the parameters of \"g\""},"end":"}\n</tool_call>"}],)"
       R"("separator":"\n","at_least_one":true,"stop_after_first":false}})");
   const std::string one =
       forced(ToolFormat::kHermes, {.mode = Mode::kRequired, .only = {"g"}, .parallel = false});
